@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+
+# The kernel series to build for and test on.
+KERNELS ?= 6.1 6.12
+export KERNELS
+
+help:
+	@echo 'On Debian 12:'
+	@echo '  setup     install what the rest needs (as root)'
+	@echo '  modules   build the kernel modules into build/<series>/, KERNELS="$(KERNELS)"'
+	@echo '  tools     build the tools into build/tools/'
+	@echo '  unit      run the unit tests'
+	@echo '  test      set up, build, and run every test, in virtual machines'
+	@echo '  lint      run every check of style and of static analysis'
+	@echo '  demo      show a pool at work, in a virtual machine'
+	@echo '  bench     measure, in a virtual machine'
+	@echo '  clean     remove build/'
+
+setup:
+	tests/setup
+
+modules:
+	tests/vm/modules $(KERNELS)
+
+tools:
+	tests/vm/tools
+
+unit:
+	$(MAKE) -C tests/unit
+
+test:
+	tests/all
+
+lint:
+	tests/lint
+
+demo:
+	tests/demo
+
+bench:
+	tests/bench/run
+
+clean:
+	rm -rf build
+
+.PHONY: help setup modules tools unit test lint demo bench clean

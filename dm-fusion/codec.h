@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Codecs: page masks, map entries and member labels between their on-disk and
+ * in-core forms, with every check a reader needs.  Pure; any context.
+ */
+#ifndef DM_FUSION_CODEC_H
+#define DM_FUSION_CODEC_H
+
+#include "format.h"
+
+/* ---- page masks: bit p is page p of a block of at most 64 pages ---- */
+
+/* Pages @first .. @first + @count - 1; @first + @count <= 64. */
+static inline u64 fusion_mask(unsigned int first, unsigned int count)
+{
+	if (!count)
+		return 0;
+	return (~0ULL >> (64 - count)) << first;
+}
+
+/*
+ * How many pages from @first on, at most @limit, are alike in @mask: all set
+ * or all clear (bit @first says which).  @first + @limit <= 64, @limit > 0.
+ */
+static inline unsigned int fusion_mask_run(u64 mask, unsigned int first,
+					   unsigned int limit)
+{
+	u64 m = mask >> first;
+
+	if (m & 1)
+		m = ~m;
+	if (!m)
+		return limit;
+	m = fusion_ctz64(m);
+	return m < limit ? m : limit;
+}
+
+/* ---- map entries ---- */
+
+/* A top in core.  Places beyond the class's replicas are 0. */
+struct fusion_top {
+	u64 place[3];
+	u64 mask;
+	u32 generation;
+};
+
+void fusion_top_encode(const struct fusion_top *top,
+		       struct fusion_disk_top *disk);
+
+/*
+ * -EINVAL if @disk cannot be a top of blocks of @pages (1 .. 64) pages: empty or
+ * overlong mask, no primary or second place, a place without its valid bit or
+ * with bits that mean nothing, two replicas at one place.  Whether the pool has
+ * such places is for fusion_place_valid(); whether the class has a third
+ * replica, for the caller.
+ */
+int fusion_top_decode(const struct fusion_disk_top *disk, unsigned int pages,
+		      struct fusion_top *top);
+
+/*
+ * Is @place one that a pool of @bands bands, each of at most @stripes stripes
+ * of at most @slots slots, can have?
+ */
+bool fusion_place_valid(u64 place, u32 bands, u32 stripes, u32 slots);
+
+/* ---- labels ---- */
+
+enum fusion_label_error {
+	FUSION_LABEL_OK = 0,
+	FUSION_LABEL_ABSENT,		/* no magic: not a member */
+	FUSION_LABEL_CORRUPT,		/* checksum or a field's range */
+	FUSION_LABEL_VERSION,		/* of a newer format */
+	FUSION_LABEL_FEATURES,		/* unknown incompat features */
+};
+
+/* Fill in magic, version and checksum of @label. */
+void fusion_label_seal(struct fusion_disk_label *label);
+
+/*
+ * Check one copy as it was read; nothing in it may be used unless OK.  Unknown
+ * bits in ro_compat are OK: who wants to write the label looks at them.
+ */
+enum fusion_label_error fusion_label_check(const struct fusion_disk_label *label);
+
+/* A sentence's end for each error: "has no dm-fusion label", ... */
+const char *fusion_label_strerror(enum fusion_label_error error);
+
+#endif /* DM_FUSION_CODEC_H */

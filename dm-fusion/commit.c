@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Commits.  See commit.h.
+ */
+#include "commit.h"
+#include "volumes.h"
+#include "waiters.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+#define COMMIT_PERIOD		HZ
+
+/* Changes in one epoch, and the metadata blocks one may take at worst. */
+#define EPOCH_CHANGES_MAX	65536
+#define EPOCH_CHANGES_MIN	64
+#define CHANGE_BLOCKS		8
+/*
+ * Free metadata below which no new places are taken: the smallest epoch's
+ * blocks and as many again for changes that are in flight, or a quarter.
+ */
+#define METADATA_RESERVE	(2 * EPOCH_CHANGES_MIN * CHANGE_BLOCKS)
+
+static void commit_fail(struct fusion_pool *pool)
+{
+	fusion_pool_set_mode(pool, FUSION_RO);
+}
+
+/*
+ * Cap the next epoch by what it may take of the free metadata blocks, at
+ * worst.  A pool whose metadata is nearly full takes no new places.
+ */
+static void commit_measure(struct fusion_pool *pool)
+{
+	u64 free_blocks, blocks;
+	u64 limit;
+
+	if (fusion_md_usage(pool->md, &free_blocks, &blocks)) {
+		commit_fail(pool);
+		return;
+	}
+	/* a change pins a chunk: no more than half of the cache is pinned */
+	limit = min_t(u64, free_blocks / CHANGE_BLOCKS,
+		      fusion_map_chunks(&pool->map) / 2);
+	limit = clamp_t(u64, limit, EPOCH_CHANGES_MIN, EPOCH_CHANGES_MAX);
+	WRITE_ONCE(pool->shard_limit,
+		   max_t(u64, 1, limit / (pool->epochs.mask + 1)));
+	WRITE_ONCE(pool->metadata_low,
+		   free_blocks < min_t(u64, METADATA_RESERVE, blocks / 4));
+}
+
+/* Let the freed stripes go, once those freed before them have gone. */
+static void commit_bury(struct fusion_pool *pool)
+{
+	if (!pool->space.has_dying || fusion_grace_busy(&pool->grace))
+		return;
+	fusion_space_begin_bury(&pool->space);
+	fusion_grace_start(&pool->grace);
+}
+
+static bool commit_freeing(struct fusion_pool *pool)
+{
+	return pool->space.has_dying || fusion_grace_busy(&pool->grace);
+}
+
+/* A grace period has ended; in a worker. */
+static void commit_drained(struct fusion_grace *grace)
+{
+	struct fusion_pool *pool = container_of(grace, struct fusion_pool,
+						grace);
+
+	fusion_space_bury(&pool->space);
+}
+
+static void commit_ready(struct fusion_grace *grace)
+{
+	struct fusion_pool *pool = container_of(grace, struct fusion_pool,
+						grace);
+
+	fusion_waiters_freed(pool);
+	/* for what died meanwhile */
+	if (READ_ONCE(pool->space.has_dying))
+		fusion_commit_kick(pool);
+}
+
+int fusion_commit_transaction(struct fusion_pool *pool)
+{
+	int r;
+
+	lockdep_assert_held(&pool->commit_lock);
+	if (!fusion_pool_writable(pool))
+		return -EIO;
+	r = fusion_volumes_write_counts(pool);
+	if (!r)
+		r = fusion_md_commit(pool->md);
+	if (r) {
+		commit_fail(pool);
+		return r;
+	}
+	pool->commits++;
+	commit_measure(pool);
+	commit_bury(pool);
+	return 0;
+}
+
+/* Stripes of sets that have closed and hold nothing live are free. */
+static int commit_close_sets(struct fusion_pool *pool, struct list_head *sets)
+{
+	struct fusion_set *set, *next;
+	bool stored;
+	int i, r;
+
+	list_for_each_entry_safe(set, next, sets, list) {
+		u64 stripe[2] = { set->stripe[0], set->stripe[1] };
+
+		list_del(&set->list);
+		fusion_space_close_set(&pool->space, set);
+		for (i = 0; i < 2; i++) {
+			r = fusion_ledger_is_stored(&pool->ledger, stripe[i],
+						    &stored);
+			if (r)
+				return r;
+			if (!stored)
+				fusion_space_release(&pool->space, stripe[i]);
+		}
+	}
+	return 0;
+}
+
+static int commit_apply(struct fusion_pool *pool, struct list_head *changes,
+			struct list_head *sets)
+{
+	int r;
+
+	r = fusion_map_apply(&pool->map, &pool->ledger, changes,
+			     fusion_volume_count, pool);
+	if (!r)
+		r = commit_close_sets(pool, sets);
+	if (!r)
+		r = fusion_ledger_finish(&pool->ledger);
+	if (!r)
+		r = fusion_commit_transaction(pool);
+	return r;
+}
+
+int fusion_commit(struct fusion_pool *pool)
+{
+	struct bio_list bios = BIO_EMPTY_LIST;
+	struct fusion_set *set, *next;
+	LIST_HEAD(changes);
+	struct bio *bio;
+	bool freeing;
+	LIST_HEAD(sets);
+	u64 number;
+	int r = 0;
+
+	mutex_lock(&pool->commit_lock);
+	spin_lock_irq(&pool->flush_lock);
+	bio_list_merge(&bios, &pool->flush_bios);
+	bio_list_init(&pool->flush_bios);
+	spin_unlock_irq(&pool->flush_lock);
+
+	number = fusion_epoch_close(&pool->epochs, &changes, &sets);
+	if (!fusion_pool_writable(pool)) {
+		r = -EIO;
+	} else {
+		r = fusion_members_flush(pool->member, pool->layout.n);
+		if (r)
+			DMERR("%s: a member could not be flushed",
+			      fusion_pool_name(pool));
+	}
+	if (!r && !(list_empty(&changes) && list_empty(&sets)))
+		r = commit_apply(pool, &changes, &sets);
+	else if (!r)
+		commit_bury(pool);
+	/* an epoch that is half applied must never be committed later */
+	if (r)
+		commit_fail(pool);
+	else
+		WRITE_ONCE(pool->epochs.committed, number);
+	fusion_map_forget(&pool->map, &changes);
+	list_for_each_entry_safe(set, next, &sets, list)
+		fusion_space_close_set(&pool->space, set);
+	freeing = commit_freeing(pool);
+	mutex_unlock(&pool->commit_lock);
+
+	while ((bio = bio_list_pop(&bios))) {
+		bio->bi_status = errno_to_blk_status(r);
+		bio_endio(bio);
+	}
+	fusion_waiters_committed(pool, number, freeing);
+	return r;
+}
+
+static void commit_work(struct work_struct *work)
+{
+	fusion_commit(container_of(work, struct fusion_pool, commit_work));
+}
+
+static void commit_timer(struct work_struct *work)
+{
+	fusion_commit(container_of(to_delayed_work(work), struct fusion_pool,
+				   commit_timer));
+}
+
+void fusion_commit_kick(struct fusion_pool *pool)
+{
+	queue_work(pool->commit_wq, &pool->commit_work);
+}
+
+void fusion_commit_soon(struct fusion_pool *pool)
+{
+	if (unlikely(fusion_commit_crowded(pool)))
+		fusion_commit_kick(pool);
+	else if (!delayed_work_pending(&pool->commit_timer))
+		queue_delayed_work(pool->commit_wq, &pool->commit_timer,
+				   COMMIT_PERIOD);
+}
+
+void fusion_commit_then_end(struct fusion_pool *pool, struct bio *bio)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->flush_lock, flags);
+	bio_list_add(&pool->flush_bios, bio);
+	spin_unlock_irqrestore(&pool->flush_lock, flags);
+	fusion_commit_kick(pool);
+}
+
+int fusion_commit_init(struct fusion_pool *pool)
+{
+	int r;
+
+	mutex_init(&pool->commit_lock);
+	spin_lock_init(&pool->flush_lock);
+	bio_list_init(&pool->flush_bios);
+	INIT_WORK(&pool->commit_work, commit_work);
+	INIT_DELAYED_WORK(&pool->commit_timer, commit_timer);
+	r = fusion_ledger_init(&pool->ledger, &pool->space);
+	if (r)
+		return r;
+	pool->commit_wq = alloc_ordered_workqueue("fusion-commit",
+						  WQ_MEM_RECLAIM);
+	if (!pool->commit_wq) {
+		r = -ENOMEM;
+		goto bad_wq;
+	}
+	r = fusion_grace_init(&pool->grace, commit_drained, commit_ready);
+	if (r)
+		goto bad_grace;
+	commit_measure(pool);
+	return 0;
+
+bad_grace:
+	destroy_workqueue(pool->commit_wq);
+bad_wq:
+	fusion_ledger_exit(&pool->ledger);
+	return r;
+}
+
+void fusion_commit_exit(struct fusion_pool *pool)
+{
+	fusion_grace_wait(&pool->grace);
+	cancel_delayed_work_sync(&pool->commit_timer);
+	destroy_workqueue(pool->commit_wq);
+	fusion_grace_exit(&pool->grace);
+	fusion_ledger_exit(&pool->ledger);
+}

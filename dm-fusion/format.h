@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The on-disk format, version 1: the one definition for module and tools.
+ * Everything is little-endian; sectors are 512 bytes; a block is
+ * block_sectors long; pages are 4 KiB.
+ *
+ * A member:
+ *
+ *	0		label, first copy
+ *	256 KiB		member record, first copy (reserved)
+ *	512 KiB		label, second copy
+ *	768 KiB		member record, second copy (reserved)
+ *	1 MiB		dm-raid's superblock for the metadata slice, if any,
+ *			then the slice itself
+ *	data_offset	bands
+ *
+ * The metadata device: block 0 is the superblock, the rest belongs to
+ * dm-persistent-data's space map and these btrees:
+ *
+ *	volumes	volume id			-> fusion_disk_volume
+ *	bands	band number			-> fusion_disk_band
+ *	stripes	stripe id			-> fusion_disk_stripe; absent: FREE
+ *	base	volume id, block / 64		-> 64 places; absent: none
+ *	tops	volume id, block		-> fusion_disk_top; absent: none
+ *	patches	(reserved; root 0 in this version)
+ *
+ * Keys of base and tops carry the volume id in bits 40..63.
+ */
+#ifndef DM_FUSION_FORMAT_H
+#define DM_FUSION_FORMAT_H
+
+#include "layout.h"
+
+#define FUSION_FORMAT_VERSION	1
+
+#define FUSION_PAGE_SHIFT	12
+#define FUSION_PAGE_SECTORS	8
+#define FUSION_MIN_BLOCK_SECTORS	8	/* 4 KiB */
+#define FUSION_MAX_BLOCK_SECTORS	512	/* 256 KiB: 64 pages, a u64 mask */
+
+#define FUSION_NAME_BYTES	64	/* with the terminating zero */
+#define FUSION_UUID_BYTES	16
+
+/* ---- identifiers ---- */
+
+/*
+ * A stripe id is its band (24 bits) and its index in the band (24 bits).  A
+ * place is a slot of a stripe: what the map's entries hold.  0 is "none".
+ */
+#define FUSION_STRIPE_INDEX_BITS	24
+#define FUSION_STRIPE_BITS		48
+#define FUSION_SLOT_BITS		6
+#define FUSION_PLACE_VALID		(1ULL << 62)
+
+static inline u64 fusion_stripe_id(u32 band, u32 index)
+{
+	return (u64)band << FUSION_STRIPE_INDEX_BITS | index;
+}
+
+static inline u32 fusion_stripe_band(u64 stripe)
+{
+	return stripe >> FUSION_STRIPE_INDEX_BITS;
+}
+
+static inline u32 fusion_stripe_index(u64 stripe)
+{
+	return stripe & (FUSION_MAX_BAND_STRIPES - 1);
+}
+
+static inline u64 fusion_place(u64 stripe, u32 slot)
+{
+	return FUSION_PLACE_VALID | stripe << FUSION_SLOT_BITS | slot;
+}
+
+static inline u64 fusion_place_stripe(u64 place)
+{
+	return (place & ~FUSION_PLACE_VALID) >> FUSION_SLOT_BITS;
+}
+
+static inline u32 fusion_place_slot(u64 place)
+{
+	return place & ((1U << FUSION_SLOT_BITS) - 1);
+}
+
+#define FUSION_BLOCK_BITS	40
+#define FUSION_MAX_BLOCKS	(1ULL << FUSION_BLOCK_BITS)
+#define FUSION_MAX_VOLUME_ID	((1U << 24) - 1)
+
+/* Base entries come in groups of this many blocks. */
+#define FUSION_GROUP_SHIFT	6
+#define FUSION_GROUP_BLOCKS	(1U << FUSION_GROUP_SHIFT)
+
+static inline u64 fusion_block_key(u32 volume, u64 block)
+{
+	return (u64)volume << FUSION_BLOCK_BITS | block;
+}
+
+/* ---- label ---- */
+
+#define FUSION_LABEL_MAGIC	"dm-fusion member"	/* 16 bytes, no zero */
+#define FUSION_LABEL_BYTES	4096
+#define FUSION_LABEL_COPY0	0			/* byte offsets */
+#define FUSION_LABEL_COPY1	(512 * 1024)
+#define FUSION_RECORD_COPY0	(256 * 1024)
+#define FUSION_RECORD_COPY1	(768 * 1024)
+#define FUSION_LABEL_AREA	(1024 * 1024)
+
+/*
+ * One of the two copies of a member's label.  @crc is the CRC-32C of the
+ * 4096 bytes with @crc itself as zero.  A label with unknown bits in @incompat
+ * must not be used; with unknown bits in @ro_compat must not be written.
+ */
+struct fusion_disk_label {
+	u8 magic[16];
+	__le32 crc;
+	__le32 version;
+	__le32 compat;
+	__le32 ro_compat;
+	__le32 incompat;
+	__le32 flags;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	u8 member_uuid[FUSION_UUID_BYTES];
+	char pool_name[FUSION_NAME_BYTES];
+	__le16 index;			/* of this member; 0xffff: hot spare */
+	__le16 members;			/* n */
+	__le16 spares;
+	__le16 slice;			/* of the metadata; 0xffff: none here */
+	__le16 slices;
+	__le16 layout;			/* FUSION_LAYOUT_* */
+	__le32 block_sectors;
+	__le64 data_offset_sectors;
+	__le64 data_sectors;		/* whole bands */
+	__le64 rmeta_offset_sectors;	/* dm-raid's superblock of the slice */
+	__le64 rmeta_sectors;
+	__le64 slice_offset_sectors;
+	__le64 slice_sectors;
+	__le64 created;			/* seconds since 1970 */
+	__le64 member_sectors;		/* size of the device when labelled */
+	u8 reserved[FUSION_LABEL_BYTES - 216];
+};
+
+#define FUSION_NO_INDEX		0xffff
+
+/* label flags: the tools' own, the module does not look at them */
+#define FUSION_LABEL_CREATING		1U	/* the pool is not complete yet */
+#define FUSION_LABEL_ERROR_IF_NO_SPACE	2U	/* start it with this feature */
+
+#define FUSION_LAYOUT_MOLS	0
+
+/* ---- superblock ---- */
+
+#define FUSION_SUPER_MAGIC	0x1f0510d2a1df05e1ULL
+#define FUSION_SUPER_CSUM_XOR	0x66757369	/* "fusi" */
+#define FUSION_META_BLOCK_BYTES	4096
+#define FUSION_MAX_CLASSES	16
+#define FUSION_SPACE_MAP_ROOT_BYTES	128
+
+#define FUSION_SUPER_CLEAN		(1U << 0)	/* stopped cleanly */
+#define FUSION_SUPER_NEEDS_CHECK	(1U << 1)
+
+/* compat feature: the members carry labels that must agree */
+#define FUSION_COMPAT_LABELLED		(1U << 0)
+
+#define FUSION_COMPAT_KNOWN		FUSION_COMPAT_LABELLED
+#define FUSION_RO_COMPAT_KNOWN		0U
+#define FUSION_INCOMPAT_KNOWN		0U
+
+enum fusion_member_state {
+	FUSION_MEMBER_OK = 0,
+	FUSION_MEMBER_MISSING = 1,
+	FUSION_MEMBER_FAILED = 2,
+};
+
+struct fusion_disk_class {
+	u8 data;			/* 0: entry not in use */
+	u8 parity;
+	__le16 flags;
+	__le32 reserved;
+};
+
+struct fusion_disk_member {
+	u8 uuid[FUSION_UUID_BYTES];	/* zero: no label */
+	__le32 state;			/* enum fusion_member_state */
+	__le32 reserved;
+	__le64 rebuild_cursor;
+};
+
+struct fusion_disk_super {
+	__le32 csum;			/* dm_bm_checksum of all that follows */
+	__le32 flags;			/* FUSION_SUPER_* */
+	__le64 blocknr;			/* 0 */
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	__le64 magic;
+	__le32 version;
+	__le32 compat;
+	__le32 ro_compat;
+	__le32 incompat;
+	__le64 transaction_id;
+
+	__le32 metadata_block_sectors;
+	__le32 shards;			/* metadata instances; 1 */
+	__le64 metadata_blocks;
+	u8 space_map_root[FUSION_SPACE_MAP_ROOT_BYTES];
+
+	__le64 volumes_root;
+	__le64 bands_root;
+	__le64 stripes_root;
+	__le64 base_root;
+	__le64 tops_root;
+	__le64 patches_root;
+	__le64 reserved_roots[4];
+
+	__le32 layout;			/* FUSION_LAYOUT_* */
+	__le16 members;
+	__le16 spares;
+	__le32 block_sectors;
+	__le32 band_units;
+	__le32 bands;
+	/*
+	 * Activations are counted.  A top whose generation is below
+	 * unsynced_generation may have replicas that differ: the pool has
+	 * stopped uncleanly since they were last known to be equal.
+	 */
+	__le32 generation;
+	__le32 unsynced_generation;
+	__le32 reserved0;
+
+	/* In stripes and slots (blocks), for status. */
+	__le64 replica_stripes;
+	__le64 raid_stripes;
+	__le64 replica_live;		/* slots, mirrors counted */
+	__le64 raid_live;		/* data slots with a live block */
+	__le64 replica_slots;		/* all slots of replica_stripes */
+	__le64 raid_slots;		/* all slots of raid_stripes */
+	__le64 raid_parity_slots;
+	__le64 reserved1[8];
+
+	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
+	struct fusion_disk_member member[FUSION_MAX_MEMBERS];
+};
+
+/* ---- btree values ---- */
+
+#define FUSION_VOLUME_DELETING	(1U << 0)
+
+struct fusion_disk_volume {
+	__le64 blocks;			/* size */
+	__le64 mapped;			/* blocks with a base or a top */
+	__le64 tops;
+	__le16 class;			/* index into the class table */
+	__le16 flags;
+	__le32 reserved0;
+	char name[FUSION_NAME_BYTES];
+	__le64 delete_cursor;		/* reserved */
+	__le64 reserved[2];
+};
+
+struct fusion_disk_band {
+	__le16 class;			/* index + 1; 0: free */
+	__le16 layout_generation;	/* 0 */
+	__le32 used;			/* stripes that are not FREE */
+};
+
+enum fusion_stripe_state {
+	FUSION_STRIPE_FREE = 0,		/* never stored */
+	FUSION_STRIPE_PRIMARY = 1,	/* REPLICA: A, holds the tops' places */
+	FUSION_STRIPE_MIRROR = 2,	/* REPLICA: B or C */
+	FUSION_STRIPE_RAID = 3,		/* sealed, parity valid */
+};
+
+#define FUSION_STRIPE_CLOSED	(1U << 0)	/* PRIMARY: no more places drawn */
+
+struct fusion_disk_stripe {
+	u8 state;
+	u8 flags;
+	__le16 reserved0;
+	__le32 generation;		/* activation it was opened in */
+	__le64 written;			/* RAID: slots that parity covers */
+	__le64 live;			/* slots the map refers to */
+	__le64 partner[2];		/* PRIMARY: B, C; MIRROR: A; none: ~0 */
+};
+
+#define FUSION_NO_STRIPE	(~0ULL)
+
+struct fusion_disk_base {
+	__le64 place[FUSION_GROUP_BLOCKS];
+};
+
+struct fusion_disk_top {
+	__le64 place[3];		/* replicas in A, B and C; unused: 0 */
+	__le64 mask;			/* pages the top holds, bit 0 the first */
+	__le32 generation;		/* see unsynced_generation */
+	__le32 reserved;
+};
+
+#endif /* DM_FUSION_FORMAT_H */

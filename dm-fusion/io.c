@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the paths share.  See io.h.
+ */
+#include "io.h"
+
+/*
+ * A volume whose committed count of tops is 0 has none on disk.  The count
+ * drops while a commit that removes the last ones is applied; until its roots
+ * are visible the chunks of those blocks are pinned, so that they are not
+ * loaded.  If that commit fails, the pool is read-only before they are
+ * unpinned, and the count says nothing.
+ */
+int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
+{
+	bool tops = READ_ONCE(v->tops) || !fusion_pool_writable(v->pool);
+
+	return fusion_map_load(&v->pool->map, v->id, block, tops, may_block);
+}
+
+int fusion_volume_prepare(struct fusion_volume *v, u64 block,
+			  struct fusion_update *u)
+{
+	int r;
+
+	do {
+		r = fusion_update_prepare(&v->pool->map, u, v->id, block, false,
+					  GFP_NOIO);
+		if (r != -EAGAIN)
+			return r;
+		r = fusion_volume_load(v, block, true);
+	} while (!r);
+	return r;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * I/O of volumes: what the read, write and discard paths share.
+ *
+ * Every clone that dm gives us carries a struct fusion_io.  A path either
+ * returns DM_MAPIO_REMAPPED, with the clone aimed at a member, or
+ * DM_MAPIO_SUBMITTED, having deferred it to a worker.  There the same path
+ * function runs again, allowed to block, and what it returns is submitted.
+ */
+#ifndef DM_FUSION_IO_H
+#define DM_FUSION_IO_H
+
+#include "pool.h"
+
+enum fusion_io_kind {
+	FUSION_IO_OTHER,	/* nothing to do when the clone ends */
+	FUSION_IO_READ,
+	FUSION_IO_WRITE,
+};
+
+struct fusion_io {
+	struct fusion_volume *volume;
+	struct bio *bio;		/* dm's clone */
+	enum fusion_io_kind kind;
+	struct fusion_member *member;	/* the clone is on; NULL: none */
+	struct work_struct work;
+
+	/* reads */
+	unsigned int grace;
+
+	/* writes */
+	u64 block;
+	u64 pages;
+	struct fusion_hold hold;
+	struct fusion_waiter waiter;
+	struct fusion_update update;	/* chunk NULL: no change of the map */
+	struct fusion_set *set;		/* NULL: in place */
+	struct fusion_top top;
+	bool held;
+	bool commit;			/* FUA that must wait for a commit */
+	bool primary_done;
+	blk_status_t status;		/* of the mirror */
+	atomic_t pending;
+	struct fusion_member *mirror_member;
+	struct bio mirror;
+};
+
+static inline struct fusion_io *fusion_io_of(struct bio *bio)
+{
+	return dm_per_bio_data(bio, sizeof(struct fusion_io));
+}
+
+/* Aim @bio at a live place, @page pages into its block. */
+static inline struct fusion_member *fusion_aim(struct fusion_pool *pool,
+					       struct bio *bio, u64 place,
+					       unsigned int page)
+{
+	sector_t sector;
+	u32 member;
+
+	sector = fusion_space_locate(&pool->space, place, &member);
+	bio_set_dev(bio, pool->member[member].bdev);
+	bio->bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
+	return &pool->member[member];
+}
+
+/* End @bio with @status. */
+static inline void fusion_end(struct bio *bio, blk_status_t status)
+{
+	bio->bi_status = status;
+	bio_endio(bio);
+}
+
+/* Have @fn continue with @io in a worker of @wq.  Any context. */
+static inline void fusion_defer(struct fusion_io *io,
+				struct workqueue_struct *wq, work_func_t fn)
+{
+	INIT_WORK(&io->work, fn);
+	queue_work(wq, &io->work);
+}
+
+/* fusion_map_load() for a block of @v. */
+int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block);
+
+/*
+ * fusion_update_prepare() for a block of @v, which is loaded if it must be.
+ * Sleeps.
+ */
+int fusion_volume_prepare(struct fusion_volume *v, u64 block,
+			  struct fusion_update *u);
+
+/*
+ * The paths: called by the volume target's map with io->volume, ->bio and
+ * ->kind (OTHER) set, the bio's sector counted from the volume's start.
+ */
+int fusion_read_map(struct fusion_io *io);
+int fusion_write_map(struct fusion_io *io);
+int fusion_discard_map(struct fusion_io *io);
+
+/* The clone of a read, or of a write, has ended: DM_ENDIO_*. */
+int fusion_read_end(struct fusion_io *io, blk_status_t *status);
+int fusion_write_end(struct fusion_io *io, blk_status_t *status);
+
+/* ---- large writes: large.c ---- */
+
+/* Whole blocks in a row of which more than this many make a direct stripe. */
+static inline unsigned int fusion_large_threshold(const struct fusion_class *class)
+{
+	/* FusionRAID section 3.2: floor(k / 2) for RAID-5 */
+	return class->k / (class->p + 1);
+}
+
+/* Write the clone, whole blocks and at most d of them, to a fresh stripe. */
+int fusion_large_map(struct fusion_io *io);
+
+/* Memory for large writes of @class, once for each; under fusion_pools_lock. */
+int fusion_large_init(struct fusion_pool *pool, struct fusion_class *class);
+void fusion_large_exit(struct fusion_pool *pool);
+
+/* ---- resync: resync.c ---- */
+
+/*
+ * Make the replicas of @block equal if they may differ: copy its pages from
+ * the primary.  @hold is held exclusively.  Sleeps.  An error means that they
+ * still may differ; the primary is what counts then.
+ */
+int fusion_resync_block(struct fusion_volume *volume, u64 block);
+
+void fusion_resync_init(struct fusion_pool *pool);
+/* Walk all tops in the background until none needs resync; and stop that. */
+void fusion_resync_start(struct fusion_pool *pool);
+void fusion_resync_stop(struct fusion_pool *pool);
+/* Wait for the end of it; -EINTR, or -EIO if it cannot be done. */
+int fusion_resync_wait(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_IO_H */

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ledger.  See ledger.h.
+ */
+#include <linux/hash.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "ledger.h"
+
+int fusion_ledger_init(struct fusion_ledger *ledger, struct fusion_space *s)
+{
+	unsigned int i;
+
+	ledger->space = s;
+	ledger->entry = kvcalloc(FUSION_LEDGER_ENTRIES, sizeof(*ledger->entry),
+				 GFP_KERNEL);
+	if (!ledger->entry)
+		return -ENOMEM;
+	for (i = 0; i < FUSION_LEDGER_ENTRIES; i++)
+		ledger->entry[i].stripe = FUSION_NO_STRIPE;
+	return 0;
+}
+
+void fusion_ledger_exit(struct fusion_ledger *ledger)
+{
+	kvfree(ledger->entry);
+}
+
+static struct fusion_band *ledger_band(struct fusion_ledger *ledger, u64 stripe)
+{
+	return &ledger->space->band[fusion_stripe_band(stripe)];
+}
+
+/* Add (@sign 1) a record to the superblock's sums or take it out (-1). */
+static void ledger_count(struct fusion_ledger *ledger, u64 stripe,
+			 const struct fusion_disk_stripe *disk, int sign)
+{
+	struct fusion_md_super *super = fusion_md_super(ledger->space->md);
+	struct fusion_class *class = ledger_band(ledger, stripe)->class;
+	s64 live = sign * (s64)hweight64(le64_to_cpu(disk->live));
+	s64 slots = sign * (s64)class->k, parity = sign * (s64)class->p;
+
+	if (disk->state == FUSION_STRIPE_RAID) {
+		super->raid_stripes += sign;
+		super->raid_slots += slots;
+		super->raid_parity_slots += parity;
+		super->raid_live += live;
+	} else {
+		super->replica_stripes += sign;
+		super->replica_slots += slots;
+		super->replica_live += live;
+	}
+}
+
+static int ledger_write(struct fusion_ledger *ledger,
+			struct fusion_ledger_entry *e)
+{
+	struct fusion_band *b = ledger_band(ledger, e->stripe);
+	bool live = e->disk.live;
+	int r;
+
+	if (!e->dirty)
+		return 0;
+	e->dirty = false;
+	if (live) {
+		ledger_count(ledger, e->stripe, &e->disk, 1);
+		r = fusion_md_put_stripe(ledger->space->md, e->stripe, &e->disk);
+	} else if (e->stored) {
+		r = fusion_md_put_stripe(ledger->space->md, e->stripe, NULL);
+	} else {
+		r = 0;
+	}
+	if (r)
+		return r;
+	if (live != e->stored) {
+		b->stored += live ? 1 : -1;
+		b->stored_dirty = true;
+	}
+	e->stored = live;
+	if (!live)
+		fusion_space_release(ledger->space, e->stripe);
+	return 0;
+}
+
+/*
+ * The entry of @stripe.  Its sums are out of the superblock's while it is
+ * dirty; a stripe that is not stored has an empty record of state FREE.
+ */
+static int ledger_get(struct fusion_ledger *ledger, u64 stripe,
+		      struct fusion_ledger_entry **entry)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	e = &ledger->entry[hash_64(stripe, ilog2(FUSION_LEDGER_ENTRIES))];
+	*entry = e;
+	if (e->stripe == stripe)
+		return 0;
+	if (e->stripe != FUSION_NO_STRIPE) {
+		r = ledger_write(ledger, e);
+		if (r)
+			return r;
+	}
+	e->stripe = FUSION_NO_STRIPE;
+	r = fusion_md_get_stripe(ledger->space->md, stripe, &e->disk);
+	if (r && r != -ENODATA)
+		return r;
+	e->stored = !r;
+	if (r)
+		memset(&e->disk, 0, sizeof(e->disk));
+	e->dirty = false;
+	e->stripe = stripe;
+	return 0;
+}
+
+static void ledger_dirty(struct fusion_ledger *ledger,
+			 struct fusion_ledger_entry *e)
+{
+	if (!e->dirty && e->stored)
+		ledger_count(ledger, e->stripe, &e->disk, -1);
+	e->dirty = true;
+}
+
+static int ledger_live(struct fusion_ledger *ledger, u64 place,
+		       enum fusion_stripe_state state, u64 partner)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	r = ledger_get(ledger, fusion_place_stripe(place), &e);
+	if (r)
+		return r;
+	ledger_dirty(ledger, e);
+	if (e->disk.state == FUSION_STRIPE_FREE) {
+		e->disk.state = state;
+		e->disk.generation =
+			cpu_to_le32(fusion_md_super(ledger->space->md)->generation);
+		e->disk.partner[0] = cpu_to_le64(partner);
+		e->disk.partner[1] = cpu_to_le64(FUSION_NO_STRIPE);
+	}
+	e->disk.live |= cpu_to_le64(1ULL << fusion_place_slot(place));
+	e->disk.written |= cpu_to_le64(1ULL << fusion_place_slot(place));
+	return 0;
+}
+
+int fusion_ledger_base_live(struct fusion_ledger *ledger, u64 place)
+{
+	return ledger_live(ledger, place, FUSION_STRIPE_RAID, FUSION_NO_STRIPE);
+}
+
+int fusion_ledger_top_live(struct fusion_ledger *ledger,
+			   const struct fusion_top *top)
+{
+	int r;
+
+	r = ledger_live(ledger, top->place[0], FUSION_STRIPE_PRIMARY,
+			fusion_place_stripe(top->place[1]));
+	if (r)
+		return r;
+	return ledger_live(ledger, top->place[1], FUSION_STRIPE_MIRROR,
+			   fusion_place_stripe(top->place[0]));
+}
+
+int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	r = ledger_get(ledger, fusion_place_stripe(place), &e);
+	if (r)
+		return r;
+	ledger_dirty(ledger, e);
+	e->disk.live &= ~cpu_to_le64(1ULL << fusion_place_slot(place));
+	return 0;
+}
+
+int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
+			    bool *stored)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	r = ledger_get(ledger, stripe, &e);
+	if (!r)
+		*stored = e->disk.live;
+	return r;
+}
+
+int fusion_ledger_finish(struct fusion_ledger *ledger)
+{
+	struct fusion_space *s = ledger->space;
+	struct fusion_disk_band disk;
+	unsigned int i;
+	u32 b;
+	int r;
+
+	for (i = 0; i < FUSION_LEDGER_ENTRIES; i++) {
+		struct fusion_ledger_entry *e = &ledger->entry[i];
+
+		if (e->stripe == FUSION_NO_STRIPE)
+			continue;
+		r = ledger_write(ledger, e);
+		if (r)
+			return r;
+		/* nothing is kept: stripes' states change outside, too */
+		e->stripe = FUSION_NO_STRIPE;
+	}
+	for (b = 0; b < s->band_count; b++) {
+		if (!s->band[b].stored_dirty)
+			continue;
+		s->band[b].stored_dirty = false;
+		memset(&disk, 0, sizeof(disk));
+		disk.class = cpu_to_le16(s->band[b].class->index + 1);
+		disk.used = cpu_to_le32(s->band[b].stored);
+		r = fusion_md_put_band(s->md, b, &disk);
+		if (r)
+			return r;
+	}
+	return 0;
+}

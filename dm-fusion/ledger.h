@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The ledger: what a commit does to the stripes' records.
+ *
+ * A stripe is stored on disk exactly while a slot of it is live, that is,
+ * referred to by a stored map entry.  A slot becomes live once and dies once
+ * in the life of a stripe, so a commit first takes all slots that became live
+ * and then all that died, each in any order.  Records in work are kept in a
+ * small table and written back when another stripe needs the place and at the
+ * end.  Everything runs under the commit mutex and may sleep; errors are the
+ * metadata's.
+ */
+#ifndef DM_FUSION_LEDGER_H
+#define DM_FUSION_LEDGER_H
+
+#include "space.h"
+
+#define FUSION_LEDGER_ENTRIES	1024
+
+struct fusion_ledger_entry {
+	u64 stripe;			/* FUSION_NO_STRIPE: not in use */
+	bool dirty;
+	bool stored;
+	struct fusion_disk_stripe disk;
+};
+
+struct fusion_ledger {
+	struct fusion_space *space;
+	struct fusion_ledger_entry *entry;
+};
+
+int fusion_ledger_init(struct fusion_ledger *ledger, struct fusion_space *s);
+void fusion_ledger_exit(struct fusion_ledger *ledger);
+
+/* Slot of a RAID stripe written directly became live. */
+int fusion_ledger_base_live(struct fusion_ledger *ledger, u64 place);
+/* Both replicas of @top became live. */
+int fusion_ledger_top_live(struct fusion_ledger *ledger,
+			   const struct fusion_top *top);
+/* The slot at @place is dead. */
+int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place);
+/* Is anything of @stripe live? */
+int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
+			    bool *stored);
+
+/* Write back all records and the bands' counts. */
+int fusion_ledger_finish(struct fusion_ledger *ledger);
+
+#endif /* DM_FUSION_LEDGER_H */

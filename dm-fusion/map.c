@@ -1,0 +1,683 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Map.  See map.h.
+ */
+#include <linux/device-mapper.h>
+#include <linux/hash.h>
+#include <linux/list_sort.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+
+#include "map.h"
+
+#define DM_MSG_PREFIX "fusion map"
+
+#define CHUNK_DEAD		(INT_MIN / 2)
+#define EVICT_TRIES		32
+
+/* What an overlay counts for in the cache's limit. */
+#define OVERLAY_BYTES		sizeof(struct fusion_overlay)
+
+static struct kmem_cache *chunk_cache;
+static struct kmem_cache *change_cache;
+static struct kmem_cache *overlay_cache;
+
+int fusion_map_module_init(void)
+{
+	chunk_cache = KMEM_CACHE(fusion_chunk, 0);
+	change_cache = KMEM_CACHE(fusion_change, 0);
+	overlay_cache = KMEM_CACHE(fusion_overlay, 0);
+	if (chunk_cache && change_cache && overlay_cache)
+		return 0;
+	fusion_map_module_exit();
+	return -ENOMEM;
+}
+
+void fusion_map_module_exit(void)
+{
+	rcu_barrier();
+	kmem_cache_destroy(overlay_cache);
+	kmem_cache_destroy(change_cache);
+	kmem_cache_destroy(chunk_cache);
+}
+
+int fusion_map_init(struct fusion_map *map)
+{
+	unsigned long buckets;
+
+	buckets = roundup_pow_of_two(map->limit_bytes /
+				     sizeof(struct fusion_chunk) + 2);
+	map->shift = 64 - ilog2(buckets);
+	spin_lock_init(&map->lru_lock);
+	INIT_LIST_HEAD(&map->lru);
+	map->bucket = kvcalloc(buckets, sizeof(*map->bucket), GFP_KERNEL);
+	return map->bucket ? 0 : -ENOMEM;
+}
+
+static struct hlist_head *map_bucket(struct fusion_map *map, u64 key)
+{
+	return &map->bucket[(key * GOLDEN_RATIO_64) >> map->shift];
+}
+
+/* ---- chunks ---- */
+
+static u64 chunk_key(u32 volume, u64 block)
+{
+	return fusion_block_key(volume, block >> FUSION_GROUP_SHIFT);
+}
+
+/* Under rcu_read_lock() or lru_lock. */
+static struct fusion_chunk *chunk_find(struct fusion_map *map, u64 key)
+{
+	struct fusion_chunk *chunk;
+
+	hlist_for_each_entry_rcu(chunk, map_bucket(map, key), hash,
+				 lockdep_is_held(&map->lru_lock))
+		if (chunk->key == key)
+			return chunk;
+	return NULL;
+}
+
+u64 fusion_map_entry(struct fusion_map *map, u32 volume, u64 block)
+{
+	struct fusion_chunk *chunk = chunk_find(map, chunk_key(volume, block));
+
+	if (!chunk)
+		return FUSION_ENTRY_MISS;
+	if (!READ_ONCE(chunk->referenced))
+		WRITE_ONCE(chunk->referenced, true);
+	/* acquire: what the entry points to is read after the entry */
+	return smp_load_acquire(&chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)]);
+}
+
+static size_t chunk_bytes(const struct fusion_chunk *chunk)
+{
+	return sizeof(*chunk) + chunk->overlays * OVERLAY_BYTES;
+}
+
+static void overlay_free(struct fusion_overlay *ov)
+{
+	if (ov)
+		kmem_cache_free(overlay_cache, ov);
+}
+
+static void overlay_free_rcu(struct rcu_head *rcu)
+{
+	overlay_free(container_of(rcu, struct fusion_overlay, rcu));
+}
+
+static void chunk_free(struct fusion_chunk *chunk)
+{
+	unsigned int i;
+
+	for (i = 0; chunk->overlays; i++) {
+		struct fusion_overlay *ov = fusion_entry_overlay(chunk->entry[i]);
+
+		if (!ov)
+			continue;
+		kmem_cache_free(overlay_cache, ov);
+		chunk->overlays--;
+	}
+	kmem_cache_free(chunk_cache, chunk);
+}
+
+static void chunk_free_rcu(struct rcu_head *rcu)
+{
+	chunk_free(container_of(rcu, struct fusion_chunk, rcu));
+}
+
+static bool chunk_pin(struct fusion_chunk *chunk)
+{
+	return atomic_inc_unless_negative(&chunk->pins);
+}
+
+static void chunk_unpin(struct fusion_chunk *chunk)
+{
+	atomic_dec(&chunk->pins);
+}
+
+/* Take a chunk out of the cache unless it is pinned. */
+static bool chunk_evict(struct fusion_map *map, struct fusion_chunk *chunk)
+{
+	lockdep_assert_held(&map->lru_lock);
+	if (atomic_cmpxchg(&chunk->pins, 0, CHUNK_DEAD))
+		return false;
+	hlist_del_rcu(&chunk->hash);
+	list_del(&chunk->lru);
+	atomic_long_sub(chunk_bytes(chunk), &map->bytes);
+	call_rcu(&chunk->rcu, chunk_free_rcu);
+	return true;
+}
+
+/*
+ * Evict until the cache is within its limit: the chunks not referenced since
+ * they were last looked at, oldest first (CLOCK).
+ */
+static void map_shrink(struct fusion_map *map)
+{
+	struct fusion_chunk *chunk;
+	int tries = EVICT_TRIES;
+
+	lockdep_assert_held(&map->lru_lock);
+	while (atomic_long_read(&map->bytes) > map->limit_bytes && tries-- &&
+	       !list_empty(&map->lru)) {
+		chunk = list_last_entry(&map->lru, struct fusion_chunk, lru);
+		if (chunk->referenced || !chunk_evict(map, chunk)) {
+			WRITE_ONCE(chunk->referenced, false);
+			list_move(&chunk->lru, &map->lru);
+		}
+	}
+}
+
+void fusion_map_exit(struct fusion_map *map)
+{
+	struct fusion_chunk *chunk, *next;
+
+	list_for_each_entry_safe(chunk, next, &map->lru, lru)
+		chunk_free(chunk);
+	kvfree(map->bucket);
+}
+
+void fusion_map_drop_volume(struct fusion_map *map, u32 volume)
+{
+	struct fusion_chunk *chunk, *next;
+
+	spin_lock_irq(&map->lru_lock);
+	list_for_each_entry_safe(chunk, next, &map->lru, lru)
+		if (chunk->key >> FUSION_BLOCK_BITS == volume)
+			chunk_evict(map, chunk);
+	spin_unlock_irq(&map->lru_lock);
+}
+
+/* ---- loading ---- */
+
+static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
+			   u32 volume, u64 group, bool may_block)
+{
+	/* read in place: the entries are as large as what they come from */
+	struct fusion_disk_base *base = (struct fusion_disk_base *)chunk->entry;
+	u64 stripe = FUSION_NO_STRIPE;
+	unsigned int i, k = 0;
+	int r;
+
+	BUILD_BUG_ON(sizeof(*base) != sizeof(chunk->entry));
+	r = fusion_md_read_base(map->md, may_block, volume, group, base);
+	if (r) {
+		memset(chunk->entry, 0, sizeof(chunk->entry));
+		return r;
+	}
+	for (i = 0; i < FUSION_GROUP_BLOCKS; i++) {
+		u64 place = le64_to_cpu(base->place[i]);
+
+		if (!place)
+			continue;
+		/* neighbours are often of one stripe: look at it once */
+		if (fusion_place_stripe(place) == stripe &&
+		    fusion_place_slot(place) < k) {
+			chunk->entry[i] = fusion_entry_of_place(place);
+			continue;
+		}
+		if (!fusion_space_place_ok(map->space, place)) {
+			DMERR_LIMIT("volume %u block %llu: metadata has an impossible place",
+				    volume, (group << FUSION_GROUP_SHIFT) + i);
+			memset(chunk->entry, 0, sizeof(chunk->entry));
+			return -EIO;
+		}
+		chunk->entry[i] = fusion_entry_of_place(place);
+		stripe = fusion_place_stripe(place);
+		k = fusion_space_width(map->space, stripe);
+	}
+	return 0;
+}
+
+static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
+			   u32 volume, u64 group, bool may_block)
+{
+	u64 block = group << FUSION_GROUP_SHIFT;
+	u64 end = block + FUSION_GROUP_BLOCKS;
+	struct fusion_disk_top disk;
+	int r;
+
+	for (;; block++) {
+		struct fusion_overlay *ov;
+		u64 *entry;
+
+		r = fusion_md_read_next_top(map->md, may_block, volume, &block,
+					    end, &disk);
+		if (r)
+			return r == -ENODATA ? 0 : r;
+		ov = kmem_cache_alloc(overlay_cache,
+				      may_block ? GFP_NOIO : GFP_NOWAIT);
+		if (!ov)
+			return may_block ? -ENOMEM : -EWOULDBLOCK;
+		if (fusion_top_decode(&disk, map->block_pages, &ov->top) ||
+		    !fusion_space_place_ok(map->space, ov->top.place[0]) ||
+		    !fusion_space_place_ok(map->space, ov->top.place[1])) {
+			DMERR_LIMIT("volume %u block %llu: metadata has an impossible top",
+				    volume, block);
+			overlay_free(ov);
+			return -EIO;
+		}
+		entry = &chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)];
+		ov->base = fusion_entry_place(*entry);
+		ov->epoch = 0;
+		*entry = (uintptr_t)ov;
+		chunk->overlays++;
+		if (block + 1 == end)
+			return 0;
+	}
+}
+
+int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
+		    bool may_block)
+{
+	u64 group = block >> FUSION_GROUP_SHIFT;
+	struct fusion_chunk *chunk;
+	unsigned long flags;
+	bool known;
+	int r;
+
+	chunk = kmem_cache_alloc(chunk_cache,
+				 may_block ? GFP_NOIO : GFP_NOWAIT);
+	if (!chunk)
+		return may_block ? -ENOMEM : -EWOULDBLOCK;
+	chunk->key = chunk_key(volume, block);
+	chunk->referenced = true;
+	chunk->overlays = 0;
+	chunk->seq = 0;
+	atomic_set(&chunk->pins, 0);
+	spin_lock_init(&chunk->lock);
+
+	r = fusion_md_read_begin(map->md, may_block);
+	if (r) {
+		kmem_cache_free(chunk_cache, chunk);
+		return r;
+	}
+	r = chunk_fill_base(map, chunk, volume, group, may_block);
+	if (!r && tops)
+		r = chunk_fill_tops(map, chunk, volume, group, may_block);
+	if (r) {
+		fusion_md_read_end(map->md);
+		chunk_free(chunk);
+		return r;
+	}
+	/*
+	 * Entered before the read ends: a commit that would make what was read
+	 * stale cannot unpin its chunks before that, so whoever changed this
+	 * block meanwhile has it in the cache still, and ours is dropped.
+	 */
+	spin_lock_irqsave(&map->lru_lock, flags);
+	known = chunk_find(map, chunk->key);
+	if (!known) {
+		atomic_long_add(chunk_bytes(chunk), &map->bytes);
+		hlist_add_head_rcu(&chunk->hash, map_bucket(map, chunk->key));
+		list_add(&chunk->lru, &map->lru);
+		map_shrink(map);
+	}
+	spin_unlock_irqrestore(&map->lru_lock, flags);
+	fusion_md_read_end(map->md);
+	if (known)
+		chunk_free(chunk);
+	return 0;
+}
+
+/* ---- changes ---- */
+
+int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
+			  u32 volume, u64 block, bool new_top, gfp_t gfp)
+{
+	struct fusion_chunk *chunk;
+
+	rcu_read_lock();
+	chunk = chunk_find(map, chunk_key(volume, block));
+	if (chunk && !chunk_pin(chunk))
+		chunk = NULL;
+	rcu_read_unlock();
+	if (!chunk)
+		return -EAGAIN;
+
+	u->chunk = chunk;
+	u->block = block;
+	u->overlay = NULL;
+	u->change = kmem_cache_alloc(change_cache, gfp | __GFP_NOWARN);
+	if (u->change && new_top)
+		u->overlay = kmem_cache_alloc(overlay_cache,
+					      gfp | __GFP_NOWARN);
+	if (!u->change || (new_top && !u->overlay)) {
+		fusion_update_cancel(map, u);
+		return -ENOMEM;
+	}
+	u->change->key = fusion_block_key(volume, block);
+	u->change->chunk = chunk;
+	return 0;
+}
+
+void fusion_update_cancel(struct fusion_map *map, struct fusion_update *u)
+{
+	overlay_free(u->overlay);
+	if (u->change)
+		kmem_cache_free(change_cache, u->change);
+	if (u->chunk)
+		chunk_unpin(u->chunk);
+	memset(u, 0, sizeof(*u));
+}
+
+static void mapping_of_entry(u64 entry, struct fusion_mapping *m)
+{
+	struct fusion_overlay *ov = fusion_entry_overlay(entry);
+
+	if (ov) {
+		m->base = ov->base;
+		m->top = ov->top;
+	} else {
+		memset(m, 0, sizeof(*m));
+		m->base = fusion_entry_place(entry);
+	}
+}
+
+static u64 *update_begin(struct fusion_update *u)
+	__acquires(u->chunk->lock)
+{
+	u64 *entry = &u->chunk->entry[u->block & (FUSION_GROUP_BLOCKS - 1)];
+
+	/* inside an epoch's shard lock, interrupts are off */
+	spin_lock(&u->chunk->lock);
+	mapping_of_entry(*entry, &u->change->old);
+	return entry;
+}
+
+static void update_end(struct fusion_epoch_shard *shard,
+		       struct fusion_update *u)
+	__releases(u->chunk->lock)
+{
+	u->change->seq = u->chunk->seq++;
+	spin_unlock(&u->chunk->lock);
+	list_add_tail(&u->change->list, &shard->changes);
+	shard->changes_count++;
+	/* record and pin belong to the epoch now */
+	u->change = NULL;
+	u->chunk = NULL;
+}
+
+/* Publish @ov, or the plain @place, as the new entry. */
+static void update_entry(struct fusion_map *map, struct fusion_chunk *chunk,
+			 u64 *entry, struct fusion_overlay *ov, u64 place)
+{
+	struct fusion_overlay *old = fusion_entry_overlay(*entry);
+
+	/* release: an overlay is whole before it can be found */
+	smp_store_release(entry, ov ? (uintptr_t)ov :
+			  fusion_entry_of_place(place));
+	if (ov && !old) {
+		chunk->overlays++;
+		atomic_long_add(OVERLAY_BYTES, &map->bytes);
+	} else if (!ov && old) {
+		chunk->overlays--;
+		atomic_long_sub(OVERLAY_BYTES, &map->bytes);
+	}
+	if (old)
+		call_rcu(&old->rcu, overlay_free_rcu);
+}
+
+void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
+		       struct fusion_update *u, const struct fusion_top *top,
+		       bool whole)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_overlay *ov = u->overlay;
+
+	u->overlay = NULL;
+	ov->base = whole ? 0 : u->change->old.base;
+	ov->top = *top;
+	ov->epoch = map->epochs->current_number;
+	u->change->new.base = ov->base;
+	u->change->new.top = ov->top;
+	update_entry(map, u->chunk, entry, ov, 0);
+	update_end(shard, u);
+}
+
+void fusion_update_pages(struct fusion_map *map,
+			 struct fusion_epoch_shard *shard,
+			 struct fusion_update *u, u64 pages)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_overlay *ov = fusion_entry_overlay(*entry);
+
+	/* readers see more pages, never fewer; the base only when it is dead */
+	WRITE_ONCE(ov->top.mask, ov->top.mask | pages);
+	/* release: who sees no base sees the full mask */
+	if (ov->top.mask == fusion_mask(0, map->block_pages))
+		smp_store_release(&ov->base, 0);
+	WRITE_ONCE(ov->epoch, map->epochs->current_number);
+	u->change->new.base = ov->base;
+	u->change->new.top = ov->top;
+	update_end(shard, u);
+}
+
+void fusion_update_generation(struct fusion_map *map,
+			      struct fusion_epoch_shard *shard,
+			      struct fusion_update *u, u32 generation)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_overlay *ov = fusion_entry_overlay(*entry);
+
+	WRITE_ONCE(ov->top.generation, generation);
+	WRITE_ONCE(ov->epoch, map->epochs->current_number);
+	u->change->new.base = ov->base;
+	u->change->new.top = ov->top;
+	update_end(shard, u);
+}
+
+void fusion_update_base(struct fusion_map *map,
+			struct fusion_epoch_shard *shard,
+			struct fusion_update *u, u64 place)
+{
+	u64 *entry = update_begin(u);
+
+	memset(&u->change->new, 0, sizeof(u->change->new));
+	u->change->new.base = place;
+	update_entry(map, u->chunk, entry, NULL, place);
+	update_end(shard, u);
+}
+
+/* ---- commit ---- */
+
+static bool top_same_place(const struct fusion_top *a,
+			   const struct fusion_top *b)
+{
+	return a->place[0] == b->place[0];
+}
+
+static int change_live(struct fusion_ledger *ledger,
+		       const struct fusion_change *c)
+{
+	int r = 0;
+
+	if (c->new.base && c->new.base != c->old.base)
+		r = fusion_ledger_base_live(ledger, c->new.base);
+	if (!r && c->new.top.place[0] &&
+	    !top_same_place(&c->new.top, &c->old.top))
+		r = fusion_ledger_top_live(ledger, &c->new.top);
+	return r;
+}
+
+static int change_dead(struct fusion_ledger *ledger,
+		       const struct fusion_change *c)
+{
+	int r = 0;
+
+	if (c->old.base && c->new.base != c->old.base)
+		r = fusion_ledger_dead(ledger, c->old.base);
+	if (!r && c->old.top.place[0] &&
+	    !top_same_place(&c->new.top, &c->old.top)) {
+		r = fusion_ledger_dead(ledger, c->old.top.place[0]);
+		if (!r)
+			r = fusion_ledger_dead(ledger, c->old.top.place[1]);
+	}
+	return r;
+}
+
+static int change_cmp(void *priv, const struct list_head *a,
+		      const struct list_head *b)
+{
+	const struct fusion_change *x = list_entry(a, struct fusion_change, list);
+	const struct fusion_change *y = list_entry(b, struct fusion_change, list);
+
+	if (x->key != y->key)
+		return x->key > y->key;
+	return (s32)(x->seq - y->seq) > 0;
+}
+
+/* Changes of one block in one epoch, seen as one. */
+struct block_change {
+	u32 volume;
+	u64 block;
+	const struct fusion_mapping *old, *new;
+};
+
+static int apply_top(struct fusion_map *map, const struct block_change *c)
+{
+	struct fusion_disk_top disk;
+
+	if (!memcmp(&c->old->top, &c->new->top, sizeof(c->new->top)))
+		return 0;
+	if (!c->new->top.place[0])
+		return fusion_md_put_top(map->md, c->volume, c->block, NULL);
+	fusion_top_encode(&c->new->top, &disk);
+	return fusion_md_put_top(map->md, c->volume, c->block, &disk);
+}
+
+/* The base group that is being changed. */
+struct base_cursor {
+	bool valid;
+	u32 volume;
+	u64 group;
+	struct fusion_disk_base base;
+};
+
+static int base_flush(struct fusion_map *map, struct base_cursor *cursor)
+{
+	if (!cursor->valid)
+		return 0;
+	cursor->valid = false;
+	return fusion_md_put_base(map->md, cursor->volume, cursor->group,
+				  &cursor->base);
+}
+
+static int apply_base(struct fusion_map *map, struct base_cursor *cursor,
+		      const struct block_change *c)
+{
+	u64 group = c->block >> FUSION_GROUP_SHIFT;
+	int r;
+
+	if (c->old->base == c->new->base)
+		return 0;
+	if (!cursor->valid || cursor->volume != c->volume ||
+	    cursor->group != group) {
+		r = base_flush(map, cursor);
+		if (r)
+			return r;
+		r = fusion_md_get_base(map->md, c->volume, group, &cursor->base);
+		if (r)
+			return r;
+		cursor->valid = true;
+		cursor->volume = c->volume;
+		cursor->group = group;
+	}
+	cursor->base.place[c->block & (FUSION_GROUP_BLOCKS - 1)] =
+		cpu_to_le64(c->new->base);
+	return 0;
+}
+
+static s64 mapping_any(const struct fusion_mapping *m)
+{
+	return m->base || m->top.place[0];
+}
+
+static s64 mapping_top(const struct fusion_mapping *m)
+{
+	return m->top.place[0] != 0;
+}
+
+/* What the changes of one volume do to its counts. */
+struct volume_counts {
+	u32 volume;
+	s64 mapped;
+	s64 tops;
+};
+
+static int apply_blocks(struct fusion_map *map, struct list_head *changes,
+			struct base_cursor *cursor, fusion_map_count_fn count,
+			void *context)
+{
+	struct volume_counts sum = { 0 };
+	struct fusion_change *c, *last;
+	struct block_change b;
+	int r;
+
+	for (c = list_first_entry(changes, struct fusion_change, list);
+	     !list_entry_is_head(c, changes, list);
+	     c = list_next_entry(last, list)) {
+		last = c;
+		while (!list_is_last(&last->list, changes) &&
+		       list_next_entry(last, list)->key == c->key)
+			last = list_next_entry(last, list);
+		b.volume = c->key >> FUSION_BLOCK_BITS;
+		b.block = c->key & (FUSION_MAX_BLOCKS - 1);
+		b.old = &c->old;
+		b.new = &last->new;
+		r = apply_top(map, &b);
+		if (!r)
+			r = apply_base(map, cursor, &b);
+		if (r)
+			return r;
+		if (sum.volume != b.volume) {
+			count(context, sum.volume, sum.mapped, sum.tops);
+			sum = (struct volume_counts) { .volume = b.volume };
+		}
+		sum.mapped += mapping_any(b.new) - mapping_any(b.old);
+		sum.tops += mapping_top(b.new) - mapping_top(b.old);
+	}
+	count(context, sum.volume, sum.mapped, sum.tops);
+	return base_flush(map, cursor);
+}
+
+int fusion_map_apply(struct fusion_map *map, struct fusion_ledger *ledger,
+		     struct list_head *changes, fusion_map_count_fn count,
+		     void *context)
+{
+	struct base_cursor *cursor;
+	struct fusion_change *c;
+	int r;
+
+	/* In the order they were made: neighbours often share a stripe. */
+	list_for_each_entry(c, changes, list) {
+		r = change_live(ledger, c);
+		if (r)
+			return r;
+	}
+	list_for_each_entry(c, changes, list) {
+		r = change_dead(ledger, c);
+		if (r)
+			return r;
+	}
+	/* In key order, each block once. */
+	list_sort(NULL, changes, change_cmp);
+	cursor = kzalloc(sizeof(*cursor), GFP_NOIO | __GFP_NOFAIL);
+	r = apply_blocks(map, changes, cursor, count, context);
+	kfree(cursor);
+	return r;
+}
+
+void fusion_map_forget(struct fusion_map *map, struct list_head *changes)
+{
+	struct fusion_change *c, *next;
+
+	list_for_each_entry_safe(c, next, changes, list) {
+		chunk_unpin(c->chunk);
+		kmem_cache_free(change_cache, c);
+	}
+	INIT_LIST_HEAD(changes);
+}

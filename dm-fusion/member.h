@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Members: the devices of a pool, what is pending on them, and their flushes.
+ *
+ * A member's dirty mark says that writes have completed on it since its last
+ * flush began.  It is cleared before a flush is issued and set by every later
+ * completion, so a write is flushed by the first flush issued after it
+ * completed.
+ */
+#ifndef DM_FUSION_MEMBER_H
+#define DM_FUSION_MEMBER_H
+
+#include <linux/atomic.h>
+#include <linux/bio.h>
+#include <linux/cache.h>
+#include <linux/device-mapper.h>
+
+#include "format.h"
+
+struct fusion_member {
+	/* Read on every I/O; changed only while the pool is suspended. */
+	struct block_device *bdev;
+	sector_t offset_sectors;	/* of the first band */
+
+	/* Written on every I/O: a line of the member's own. */
+	atomic_t pending ____cacheline_aligned_in_smp;
+	bool dirty;
+};
+
+/* Count an I/O that is about to be submitted to @m. */
+static inline void fusion_member_start(struct fusion_member *m)
+{
+	atomic_inc(&m->pending);
+}
+
+/* A read has ended.  Any context. */
+static inline void fusion_member_end_read(struct fusion_member *m)
+{
+	atomic_dec(&m->pending);
+}
+
+/* A write has ended, with success or not.  Any context. */
+static inline void fusion_member_end_write(struct fusion_member *m)
+{
+	if (!READ_ONCE(m->dirty))
+		WRITE_ONCE(m->dirty, true);
+	/* the mark is visible before whoever waits for this write goes on */
+	smp_mb__before_atomic();
+	atomic_dec(&m->pending);
+}
+
+static inline int fusion_member_pending(struct fusion_member *m)
+{
+	return atomic_read(&m->pending);
+}
+
+/*
+ * Flush those of @count members that are dirty, all at once, and wait.
+ * Returns the first error; a member whose flush failed is dirty again.
+ * Sleeps.
+ */
+int fusion_members_flush(struct fusion_member *members, unsigned int count);
+
+/* Is any member dirty? */
+bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
+
+/*
+ * Read and check the label of a member: the first copy that is good.  On
+ * error *@error says why neither is.  Sleeps.
+ */
+int fusion_member_read_label(struct block_device *bdev,
+			     struct fusion_disk_label *label,
+			     const char **error);
+
+#endif /* DM_FUSION_MEMBER_H */

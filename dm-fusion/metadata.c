@@ -1,0 +1,797 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Metadata: superblock and btrees over dm-persistent-data.  See metadata.h.
+ */
+#include <linux/device-mapper.h>
+#include <linux/rwsem.h>
+#include <linux/slab.h>
+
+#include "persistent-data/dm-btree.h"
+#include "persistent-data/dm-space-map.h"
+#include "persistent-data/dm-transaction-manager.h"
+
+#include "compat.h"
+#include "metadata.h"
+
+#define DM_MSG_PREFIX "fusion metadata"
+
+#define MD_SUPER_LOCATION	0
+#define MD_MAX_LOCKS		6
+#define MD_MAX_SECTORS		(255UL * (1UL << 14) * \
+				 (FUSION_META_BLOCK_BYTES / 512))
+
+enum md_tree {
+	MD_VOLUMES,
+	MD_BANDS,
+	MD_STRIPES,
+	MD_BASE,
+	MD_TOPS,
+	MD_TREES
+};
+
+static const u32 md_value_bytes[MD_TREES] = {
+	[MD_VOLUMES] = sizeof(struct fusion_disk_volume),
+	[MD_BANDS] = sizeof(struct fusion_disk_band),
+	[MD_STRIPES] = sizeof(struct fusion_disk_stripe),
+	[MD_BASE] = sizeof(struct fusion_disk_base),
+	[MD_TOPS] = sizeof(struct fusion_disk_top),
+};
+
+struct fusion_md {
+	struct block_device *bdev;
+	struct dm_block_manager *bm;
+	struct dm_space_map *sm;
+	struct dm_transaction_manager *tm;
+	struct dm_transaction_manager *nb_tm;	/* never blocks */
+	struct dm_btree_info info[MD_TREES];
+	struct dm_btree_info nb_info[MD_TREES];
+
+	/* The open transaction. */
+	dm_block_t root[MD_TREES];
+	struct fusion_md_super super;
+	bool broken;		/* this transaction must not be used */
+	bool read_only;		/* broken, or needs_check when it was opened */
+
+	/* The last commit: readers hold the semaphore, a commit swaps roots. */
+	struct rw_semaphore committed_lock;
+	dm_block_t committed[MD_TREES];
+	/* Its superblock, and the one that is being made. */
+	struct fusion_disk_super disk;
+	struct fusion_disk_super next;
+};
+
+/* ---- superblock ---- */
+
+static void super_prepare(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
+			  struct dm_block *b, size_t bytes)
+{
+	struct fusion_disk_super *disk = dm_block_data(b);
+
+	disk->blocknr = cpu_to_le64(dm_block_location(b));
+	disk->csum = cpu_to_le32(dm_bm_checksum(&disk->flags,
+						bytes - sizeof(__le32),
+						FUSION_SUPER_CSUM_XOR));
+}
+
+static int super_check(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
+		       struct dm_block *b, size_t bytes)
+{
+	struct fusion_disk_super *disk = dm_block_data(b);
+
+	if (le64_to_cpu(disk->blocknr) != dm_block_location(b)) {
+		DMERR("superblock is not in its place");
+		return -ENOTBLK;
+	}
+	if (le64_to_cpu(disk->magic) != FUSION_SUPER_MAGIC) {
+		DMERR("superblock has a wrong magic number");
+		return -EILSEQ;
+	}
+	if (disk->csum != cpu_to_le32(dm_bm_checksum(&disk->flags,
+						     bytes - sizeof(__le32),
+						     FUSION_SUPER_CSUM_XOR))) {
+		DMERR("superblock has a wrong checksum");
+		return -EILSEQ;
+	}
+	return 0;
+}
+
+static FUSION_CONST_VALIDATOR struct dm_block_validator super_validator = {
+	.name = "fusion superblock",
+	.prepare_for_write = super_prepare,
+	.check = super_check,
+};
+
+static void super_to_disk(const struct fusion_md *md,
+			  struct fusion_disk_super *disk)
+{
+	const struct fusion_md_super *s = &md->super;
+
+	disk->flags = cpu_to_le32(s->flags);
+	disk->compat = cpu_to_le32(s->compat);
+	disk->volumes_root = cpu_to_le64(md->root[MD_VOLUMES]);
+	disk->bands_root = cpu_to_le64(md->root[MD_BANDS]);
+	disk->stripes_root = cpu_to_le64(md->root[MD_STRIPES]);
+	disk->base_root = cpu_to_le64(md->root[MD_BASE]);
+	disk->tops_root = cpu_to_le64(md->root[MD_TOPS]);
+	disk->band_units = cpu_to_le32(s->band_units);
+	disk->bands = cpu_to_le32(s->bands);
+	disk->generation = cpu_to_le32(s->generation);
+	disk->unsynced_generation = cpu_to_le32(s->unsynced_generation);
+	disk->replica_stripes = cpu_to_le64(s->replica_stripes);
+	disk->raid_stripes = cpu_to_le64(s->raid_stripes);
+	disk->replica_live = cpu_to_le64(s->replica_live);
+	disk->raid_live = cpu_to_le64(s->raid_live);
+	disk->replica_slots = cpu_to_le64(s->replica_slots);
+	disk->raid_slots = cpu_to_le64(s->raid_slots);
+	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
+	memcpy(disk->classes, s->class, sizeof(disk->classes));
+}
+
+static void super_from_disk(struct fusion_md *md,
+			    const struct fusion_disk_super *disk)
+{
+	struct fusion_md_super *s = &md->super;
+
+	s->flags = le32_to_cpu(disk->flags);
+	s->compat = le32_to_cpu(disk->compat);
+	md->root[MD_VOLUMES] = le64_to_cpu(disk->volumes_root);
+	md->root[MD_BANDS] = le64_to_cpu(disk->bands_root);
+	md->root[MD_STRIPES] = le64_to_cpu(disk->stripes_root);
+	md->root[MD_BASE] = le64_to_cpu(disk->base_root);
+	md->root[MD_TOPS] = le64_to_cpu(disk->tops_root);
+	s->band_units = le32_to_cpu(disk->band_units);
+	s->bands = le32_to_cpu(disk->bands);
+	s->generation = le32_to_cpu(disk->generation);
+	s->unsynced_generation = le32_to_cpu(disk->unsynced_generation);
+	s->replica_stripes = le64_to_cpu(disk->replica_stripes);
+	s->raid_stripes = le64_to_cpu(disk->raid_stripes);
+	s->replica_live = le64_to_cpu(disk->replica_live);
+	s->raid_live = le64_to_cpu(disk->raid_live);
+	s->replica_slots = le64_to_cpu(disk->replica_slots);
+	s->raid_slots = le64_to_cpu(disk->raid_slots);
+	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
+	memcpy(s->class, disk->classes, sizeof(s->class));
+}
+
+static bool super_has_members(const struct fusion_disk_super *disk,
+			      const u8 (*uuid)[FUSION_UUID_BYTES])
+{
+	unsigned int i;
+
+	for (i = 0; i < le16_to_cpu(disk->members); i++)
+		if (memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
+			return false;
+	return true;
+}
+
+/*
+ * Everything in the superblock that later code relies on, against the table
+ * line and the labels.  Returns the sentence that says what is wrong.
+ */
+static char *super_verify(const struct fusion_disk_super *disk,
+			  const struct fusion_md_config *config)
+{
+	const struct fusion_layout *l = config->layout;
+	u32 units = le32_to_cpu(disk->band_units);
+	u64 bands = le32_to_cpu(disk->bands);
+	unsigned int i;
+
+	if (le32_to_cpu(disk->version) != FUSION_FORMAT_VERSION)
+		return "Metadata is of a format this module does not know";
+	if (le32_to_cpu(disk->incompat) & ~FUSION_INCOMPAT_KNOWN)
+		return "Metadata has features this module does not know";
+	if (le32_to_cpu(disk->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
+		return "Metadata has features this module cannot write";
+	if (le32_to_cpu(disk->shards) != 1 ||
+	    le32_to_cpu(disk->metadata_block_sectors) !=
+	    FUSION_META_BLOCK_BYTES / 512)
+		return "Metadata has an unknown geometry";
+	if (le32_to_cpu(disk->layout) != FUSION_LAYOUT_MOLS)
+		return "Metadata has an unknown layout";
+	if (le16_to_cpu(disk->members) != l->n)
+		return "Number of members differs from the metadata's";
+	if (le16_to_cpu(disk->spares) != l->spares)
+		return "Number of spares differs from the metadata's";
+	if (le32_to_cpu(disk->block_sectors) != config->block_sectors)
+		return "Block size differs from the metadata's";
+	if (!!(le32_to_cpu(disk->compat) & FUSION_COMPAT_LABELLED) !=
+	    config->labelled)
+		return config->labelled ?
+			"Pool was formatted without labels: use feature unlabelled" :
+			"Pool has labels: feature unlabelled is not allowed";
+	if (config->labelled &&
+	    memcmp(disk->pool_uuid, config->pool_uuid, FUSION_UUID_BYTES))
+		return "Metadata belongs to another pool than the members";
+	if (config->labelled &&
+	    !super_has_members(disk, config->member_uuid))
+		return "A member is not the one the metadata knows";
+	if (!units || !bands || bands > FUSION_MAX_BANDS ||
+	    units < fusion_layout_max_width(l) ||
+	    (u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) >
+	    FUSION_MAX_BAND_STRIPES)
+		return "Metadata has a damaged band geometry";
+	if (bands * fusion_band_chunks(l, units) > config->member_chunks)
+		return "A member is smaller than the metadata needs";
+	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
+		unsigned int d = disk->classes[i].data;
+		unsigned int p = disk->classes[i].parity;
+
+		if (d && (p != 1 || d < 2 ||
+			  d + p > fusion_layout_max_width(l)))
+			return "Metadata has a damaged class table";
+	}
+	return NULL;
+}
+
+/* ---- transactions ---- */
+
+static int md_save_space_map(struct fusion_md *md, u8 *root)
+{
+	size_t bytes;
+	int r;
+
+	r = dm_sm_root_size(md->sm, &bytes);
+	if (r < 0)
+		return r;
+	if (bytes > FUSION_SPACE_MAP_ROOT_BYTES)
+		return -EINVAL;
+	return dm_sm_copy_root(md->sm, root, bytes);
+}
+
+static int md_commit(struct fusion_md *md)
+{
+	struct fusion_disk_super *disk = &md->next;
+	struct dm_block *b;
+	int r;
+
+	r = dm_tm_pre_commit(md->tm);
+	if (r < 0)
+		return r;
+	*disk = md->disk;
+	super_to_disk(md, disk);
+	r = md_save_space_map(md, disk->space_map_root);
+	if (r < 0)
+		return r;
+	le64_add_cpu(&disk->transaction_id, 1);
+	/* All that can fail is done: take the superblock. */
+	r = dm_bm_write_lock_zero(md->bm, MD_SUPER_LOCATION, &super_validator,
+				  &b);
+	if (r < 0)
+		return r;
+	memcpy(dm_block_data(b), disk, sizeof(*disk));
+	r = dm_tm_commit(md->tm, b);
+	if (!r)
+		md->disk = *disk;
+	return r;
+}
+
+static void md_publish(struct fusion_md *md)
+{
+	/* Waits for the readers of the roots that are about to be reused. */
+	down_write(&md->committed_lock);
+	memcpy(md->committed, md->root, sizeof(md->root));
+	up_write(&md->committed_lock);
+}
+
+/*
+ * The one door for metadata errors.  The superblock of the last commit is
+ * written once more with needs_check; the broken transaction's blocks, which
+ * the flush may carry along, are free space in it.
+ */
+static int md_break(struct fusion_md *md, int r)
+{
+	struct dm_block *b;
+
+	if (md->broken)
+		return r;
+	DMERR("%pg: metadata operation failed (%d): the pool is read-only now",
+	      md->bdev, r);
+	WRITE_ONCE(md->read_only, true);
+	md->broken = true;
+	md->super.flags |= FUSION_SUPER_NEEDS_CHECK;
+	md->disk.flags |= cpu_to_le32(FUSION_SUPER_NEEDS_CHECK);
+	if (!dm_bm_write_lock_zero(md->bm, MD_SUPER_LOCATION, &super_validator,
+				   &b)) {
+		memcpy(dm_block_data(b), &md->disk, sizeof(md->disk));
+		dm_bm_unlock(b);
+		if (dm_bm_flush(md->bm))
+			DMERR("%pg: could not record needs_check", md->bdev);
+	}
+	dm_bm_set_read_only(md->bm);
+	return r;
+}
+
+int fusion_md_commit(struct fusion_md *md)
+{
+	int r;
+
+	if (md->read_only)
+		return -EIO;
+	r = md_commit(md);
+	if (r < 0)
+		return md_break(md, r);
+	md_publish(md);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static void md_setup_trees(struct fusion_md *md)
+{
+	int i;
+
+	for (i = 0; i < MD_TREES; i++) {
+		struct dm_btree_info *info = &md->info[i];
+
+		info->tm = md->tm;
+		info->levels = 1;
+		info->value_type.size = md_value_bytes[i];
+		md->nb_info[i] = *info;
+		md->nb_info[i].tm = md->nb_tm;
+	}
+}
+
+static int md_clone_tm(struct fusion_md *md)
+{
+	md->nb_tm = dm_tm_create_non_blocking_clone(md->tm);
+	if (!md->nb_tm)
+		return -ENOMEM;
+	md_setup_trees(md);
+	return 0;
+}
+
+static int md_format(struct fusion_md *md, const struct fusion_md_config *config,
+		     char **error)
+{
+	const struct fusion_layout *l = config->layout;
+	struct fusion_disk_super *disk = &md->disk;
+	struct fusion_md_super *s = &md->super;
+	u64 blocks = bdev_nr_sectors(md->bdev);
+	u64 bands;
+	u32 i;
+	int r;
+
+	s->band_units = fusion_band_units(l, config->member_chunks);
+	if (!s->band_units) {
+		*error = "Members are too small for one band";
+		return -ENOSPC;
+	}
+	bands = config->member_chunks / fusion_band_chunks(l, s->band_units);
+	s->bands = min_t(u64, bands, FUSION_MAX_BANDS);
+	s->flags = FUSION_SUPER_CLEAN;
+	if (config->labelled)
+		s->compat = FUSION_COMPAT_LABELLED;
+
+	*error = "Could not format the metadata";
+	r = dm_tm_create_with_sm(md->bm, MD_SUPER_LOCATION, &md->tm, &md->sm);
+	if (r < 0) {
+		md->tm = NULL;
+		md->sm = NULL;
+		return r;
+	}
+	r = md_clone_tm(md);
+	if (r < 0)
+		return r;
+	for (i = 0; i < MD_TREES; i++) {
+		r = dm_btree_empty(&md->info[i], &md->root[i]);
+		if (r < 0)
+			return r;
+	}
+
+	memcpy(disk->pool_uuid, config->pool_uuid, FUSION_UUID_BYTES);
+	disk->magic = cpu_to_le64(FUSION_SUPER_MAGIC);
+	disk->version = cpu_to_le32(FUSION_FORMAT_VERSION);
+	disk->metadata_block_sectors = cpu_to_le32(FUSION_META_BLOCK_BYTES / 512);
+	disk->shards = cpu_to_le32(1);
+	blocks = min_t(u64, blocks, MD_MAX_SECTORS);
+	disk->metadata_blocks = cpu_to_le64(blocks / (FUSION_META_BLOCK_BYTES / 512));
+	disk->layout = cpu_to_le32(FUSION_LAYOUT_MOLS);
+	disk->members = cpu_to_le16(l->n);
+	disk->spares = cpu_to_le16(l->spares);
+	disk->block_sectors = cpu_to_le32(config->block_sectors);
+	for (i = 0; i < l->n; i++)
+		memcpy(disk->member[i].uuid, config->member_uuid[i],
+		       FUSION_UUID_BYTES);
+	return md_commit(md);
+}
+
+static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
+		   char **error)
+{
+	struct dm_block *b;
+	char *wrong;
+	int r;
+
+	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, &super_validator, &b);
+	if (r < 0) {
+		*error = "Superblock of the metadata is damaged or of something else";
+		return r;
+	}
+	memcpy(&md->disk, dm_block_data(b), sizeof(md->disk));
+	dm_bm_unlock(b);
+
+	wrong = super_verify(&md->disk, config);
+	if (wrong) {
+		*error = wrong;
+		return -EINVAL;
+	}
+	if (le64_to_cpu(md->disk.metadata_blocks) >
+	    bdev_nr_sectors(md->bdev) / (FUSION_META_BLOCK_BYTES / 512)) {
+		*error = "Metadata device is smaller than it was";
+		return -EINVAL;
+	}
+	super_from_disk(md, &md->disk);
+	r = dm_tm_open_with_sm(md->bm, MD_SUPER_LOCATION,
+			       md->disk.space_map_root,
+			       sizeof(md->disk.space_map_root),
+			       &md->tm, &md->sm);
+	if (r < 0) {
+		md->tm = NULL;
+		md->sm = NULL;
+		*error = "Space map of the metadata is damaged";
+		return r;
+	}
+	*error = "Out of memory";
+	return md_clone_tm(md);
+}
+
+static int md_all_zero(struct dm_block_manager *bm, bool *zero)
+{
+	struct dm_block *b;
+	int r;
+
+	r = dm_bm_read_lock(bm, MD_SUPER_LOCATION, NULL, &b);
+	if (r < 0)
+		return r;
+	*zero = !memchr_inv(dm_block_data(b), 0, FUSION_META_BLOCK_BYTES);
+	dm_bm_unlock(b);
+	return 0;
+}
+
+static void md_destroy(struct fusion_md *md)
+{
+	if (md->sm)
+		dm_sm_destroy(md->sm);
+	if (md->nb_tm)
+		dm_tm_destroy(md->nb_tm);
+	if (md->tm)
+		dm_tm_destroy(md->tm);
+	if (!IS_ERR_OR_NULL(md->bm))
+		dm_block_manager_destroy(md->bm);
+	kfree(md);
+}
+
+struct fusion_md *fusion_md_open(struct block_device *bdev,
+				 const struct fusion_md_config *config,
+				 char **error)
+{
+	struct fusion_md *md;
+	bool zero;
+	int r;
+
+	BUILD_BUG_ON(sizeof(struct fusion_disk_super) > FUSION_META_BLOCK_BYTES);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_label) != FUSION_LABEL_BYTES);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_class) != 8);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_member) != 32);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_volume) != 120);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_band) != 8);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_stripe) != 40);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_base) != 512);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_top) != 40);
+
+	md = kzalloc(sizeof(*md), GFP_KERNEL);
+	if (!md) {
+		*error = "Out of memory";
+		return ERR_PTR(-ENOMEM);
+	}
+	md->bdev = bdev;
+	init_rwsem(&md->committed_lock);
+
+	md->bm = dm_block_manager_create(bdev, FUSION_META_BLOCK_BYTES,
+					 MD_MAX_LOCKS);
+	if (IS_ERR(md->bm)) {
+		*error = "Could not create the metadata's block manager";
+		r = PTR_ERR(md->bm);
+		goto bad;
+	}
+	r = md_all_zero(md->bm, &zero);
+	if (r < 0) {
+		*error = "Could not read the metadata device";
+		goto bad;
+	}
+	r = zero ? md_format(md, config, error) : md_load(md, config, error);
+	if (r < 0)
+		goto bad;
+	memcpy(md->committed, md->root, sizeof(md->root));
+	if (md->super.flags & FUSION_SUPER_NEEDS_CHECK) {
+		DMWARN("%pg: metadata needs a check: the pool starts read-only",
+		       bdev);
+		md->read_only = true;
+		dm_bm_set_read_only(md->bm);
+	}
+	return md;
+
+bad:
+	md_destroy(md);
+	return ERR_PTR(r);
+}
+
+void fusion_md_close(struct fusion_md *md)
+{
+	md_destroy(md);
+}
+
+struct fusion_md_super *fusion_md_super(struct fusion_md *md)
+{
+	return &md->super;
+}
+
+u64 fusion_md_transaction_id(struct fusion_md *md)
+{
+	return le64_to_cpu(md->disk.transaction_id);
+}
+
+bool fusion_md_read_only(struct fusion_md *md)
+{
+	return READ_ONCE(md->read_only);
+}
+
+int fusion_md_usage(struct fusion_md *md, u64 *free_blocks, u64 *blocks)
+{
+	dm_block_t n;
+	int r;
+
+	r = dm_sm_get_nr_free(md->sm, &n);
+	if (r)
+		return r;
+	*free_blocks = n;
+	r = dm_sm_get_nr_blocks(md->sm, &n);
+	*blocks = n;
+	return r;
+}
+
+bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
+			    const u8 (*uuid)[FUSION_UUID_BYTES])
+{
+	return !memcmp(md->disk.pool_uuid, pool_uuid, FUSION_UUID_BYTES) &&
+		super_has_members(&md->disk, uuid);
+}
+
+/* ---- readers ---- */
+
+int fusion_md_read_begin(struct fusion_md *md, bool may_block)
+{
+	if (may_block)
+		down_read(&md->committed_lock);
+	else if (!down_read_trylock(&md->committed_lock))
+		return -EWOULDBLOCK;
+	return 0;
+}
+
+void fusion_md_read_end(struct fusion_md *md)
+{
+	up_read(&md->committed_lock);
+}
+
+static struct dm_btree_info *md_reader(struct fusion_md *md, bool may_block,
+				       enum md_tree tree)
+{
+	return may_block ? &md->info[tree] : &md->nb_info[tree];
+}
+
+int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
+			u64 group, struct fusion_disk_base *base)
+{
+	u64 key = fusion_block_key(volume, group);
+	int r;
+
+	r = dm_btree_lookup(md_reader(md, may_block, MD_BASE),
+			    md->committed[MD_BASE], &key, base);
+	if (r == -ENODATA) {
+		memset(base, 0, sizeof(*base));
+		r = 0;
+	}
+	return r;
+}
+
+/* The next value of a tree whose keys are (volume, number). */
+static int md_next(struct dm_btree_info *info, dm_block_t root, u32 volume,
+		   u64 *number, u64 end, void *value)
+{
+	u64 key = fusion_block_key(volume, *number), found;
+	int r;
+
+	r = dm_btree_lookup_next(info, root, &key, &found, value);
+	if (r)
+		return r;
+	if (found - fusion_block_key(volume, 0) >= end)
+		return -ENODATA;
+	*number = found & (FUSION_MAX_BLOCKS - 1);
+	return 0;
+}
+
+int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
+			    u64 *block, u64 end, struct fusion_disk_top *top)
+{
+	return md_next(md_reader(md, may_block, MD_TOPS),
+		       md->committed[MD_TOPS], volume, block, end, top);
+}
+
+/* ---- writer ---- */
+
+static int md_get(struct fusion_md *md, enum md_tree tree, u64 key, void *value)
+{
+	if (md->broken)
+		return -EIO;
+	return dm_btree_lookup(&md->info[tree], md->root[tree], &key, value);
+}
+
+static int md_put(struct fusion_md *md, enum md_tree tree, u64 key, void *value)
+	__dm_written_to_disk(value)
+{
+	int r;
+
+	if (md->read_only) {
+		__dm_unbless_for_disk(value);
+		return -EIO;
+	}
+	r = dm_btree_insert(&md->info[tree], md->root[tree], &key, value,
+			    &md->root[tree]);
+	return r ? md_break(md, r) : 0;
+}
+
+/*
+ * Removing an absent key would shadow the root and leave the new one unset:
+ * look first.
+ */
+static int md_remove(struct fusion_md *md, enum md_tree tree, u64 key)
+{
+	u8 value[sizeof(struct fusion_disk_base)];
+	int r;
+
+	BUILD_BUG_ON(sizeof(struct fusion_disk_volume) > sizeof(value));
+	if (md->read_only)
+		return -EIO;
+	r = md_get(md, tree, key, value);
+	if (r)
+		return r == -ENODATA ? 0 : r;
+	r = dm_btree_remove(&md->info[tree], md->root[tree], &key,
+			    &md->root[tree]);
+	return r ? md_break(md, r) : 0;
+}
+
+static int md_find(struct fusion_md *md, enum md_tree tree, u32 volume,
+		   u64 *number, void *value)
+{
+	if (md->broken)
+		return -EIO;
+	return md_next(&md->info[tree], md->root[tree], volume, number,
+		       FUSION_MAX_BLOCKS, value);
+}
+
+int fusion_md_get_base(struct fusion_md *md, u32 volume, u64 group,
+		       struct fusion_disk_base *base)
+{
+	int r = md_get(md, MD_BASE, fusion_block_key(volume, group), base);
+
+	if (r == -ENODATA) {
+		memset(base, 0, sizeof(*base));
+		r = 0;
+	}
+	return r;
+}
+
+int fusion_md_put_base(struct fusion_md *md, u32 volume, u64 group,
+		       struct fusion_disk_base *base)
+{
+	u64 key = fusion_block_key(volume, group);
+
+	if (!memchr_inv(base, 0, sizeof(*base)))
+		return md_remove(md, MD_BASE, key);
+	__dm_bless_for_disk(base);
+	return md_put(md, MD_BASE, key, base);
+}
+
+int fusion_md_next_base(struct fusion_md *md, u32 volume, u64 *group,
+			struct fusion_disk_base *base)
+{
+	return md_find(md, MD_BASE, volume, group, base);
+}
+
+int fusion_md_put_top(struct fusion_md *md, u32 volume, u64 block,
+		      struct fusion_disk_top *top)
+{
+	u64 key = fusion_block_key(volume, block);
+
+	if (!top)
+		return md_remove(md, MD_TOPS, key);
+	__dm_bless_for_disk(top);
+	return md_put(md, MD_TOPS, key, top);
+}
+
+int fusion_md_next_top(struct fusion_md *md, u32 volume, u64 *block,
+		       struct fusion_disk_top *top)
+{
+	return md_find(md, MD_TOPS, volume, block, top);
+}
+
+int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,
+			 struct fusion_disk_stripe *disk)
+{
+	return md_get(md, MD_STRIPES, stripe, disk);
+}
+
+int fusion_md_put_stripe(struct fusion_md *md, u64 stripe,
+			 struct fusion_disk_stripe *disk)
+{
+	if (!disk)
+		return md_remove(md, MD_STRIPES, stripe);
+	__dm_bless_for_disk(disk);
+	return md_put(md, MD_STRIPES, stripe, disk);
+}
+
+int fusion_md_next_stripe(struct fusion_md *md, u64 *stripe,
+			  struct fusion_disk_stripe *disk)
+{
+	u64 key = *stripe;
+
+	if (md->broken)
+		return -EIO;
+	return dm_btree_lookup_next(&md->info[MD_STRIPES],
+				    md->root[MD_STRIPES], &key, stripe, disk);
+}
+
+int fusion_md_get_band(struct fusion_md *md, u32 band,
+		       struct fusion_disk_band *disk)
+{
+	int r = md_get(md, MD_BANDS, band, disk);
+
+	if (r == -ENODATA) {
+		memset(disk, 0, sizeof(*disk));
+		r = 0;
+	}
+	return r;
+}
+
+int fusion_md_put_band(struct fusion_md *md, u32 band,
+		       struct fusion_disk_band *disk)
+{
+	if (!disk->used)
+		return md_remove(md, MD_BANDS, band);
+	__dm_bless_for_disk(disk);
+	return md_put(md, MD_BANDS, band, disk);
+}
+
+int fusion_md_get_volume(struct fusion_md *md, u32 volume,
+			 struct fusion_disk_volume *disk)
+{
+	return md_get(md, MD_VOLUMES, volume, disk);
+}
+
+int fusion_md_put_volume(struct fusion_md *md, u32 volume,
+			 struct fusion_disk_volume *disk)
+{
+	if (!disk)
+		return md_remove(md, MD_VOLUMES, volume);
+	__dm_bless_for_disk(disk);
+	return md_put(md, MD_VOLUMES, volume, disk);
+}
+
+int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
+			  struct fusion_disk_volume *disk)
+{
+	u64 key = *volume, found;
+	int r;
+
+	if (md->broken)
+		return -EIO;
+	r = dm_btree_lookup_next(&md->info[MD_VOLUMES], md->root[MD_VOLUMES],
+				 &key, &found, disk);
+	if (!r && found > FUSION_MAX_VOLUME_ID) {
+		DMERR("%pg: metadata has an impossible volume", md->bdev);
+		return -EINVAL;
+	}
+	if (!r)
+		*volume = found;
+	return r;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Metadata: the pool's btrees.  The only file that knows dm-persistent-data.
+ *
+ * There is one open transaction, changed by one writer at a time: every
+ * function below that says "writer" is called under the pool's commit mutex.
+ * Readers of the map run beside it on the roots of the last commit, between
+ * fusion_md_read_begin() and fusion_md_read_end().  A commit makes its roots
+ * visible only when no reader of the old ones is left, and the next
+ * transaction, the first that may reuse the old roots' blocks, starts after
+ * that; so what a reader walks is never overwritten.
+ *
+ * Errors: an error of a function that changes or commits breaks the
+ * transaction.  From then on all of them return -EIO, readers go on with the
+ * last commit, and needs_check is set in the superblock if the device still
+ * takes it.  An error of one that only reads (but -ENODATA) changes nothing;
+ * the caller stops committing what it has half made.
+ *
+ * Everything may sleep and do I/O except reads with @may_block false.
+ */
+#ifndef DM_FUSION_METADATA_H
+#define DM_FUSION_METADATA_H
+
+#include <linux/blkdev.h>
+
+#include "codec.h"
+
+struct fusion_md;
+
+/* What the table line and the labels say; checked against the superblock. */
+struct fusion_md_config {
+	const struct fusion_layout *layout;
+	u32 block_sectors;
+	u64 member_chunks;		/* blocks that fit the smallest member */
+	bool labelled;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
+};
+
+/* The superblock's plain fields in core; the writer changes them freely. */
+struct fusion_md_super {
+	u32 flags;
+	u32 compat;
+	u32 band_units;
+	u32 bands;
+	u32 generation;
+	u32 unsynced_generation;
+	u64 replica_stripes;
+	u64 raid_stripes;
+	u64 replica_live;
+	u64 raid_live;
+	u64 replica_slots;
+	u64 raid_slots;
+	u64 raid_parity_slots;
+	struct fusion_disk_class class[FUSION_MAX_CLASSES];
+};
+
+/*
+ * Open the metadata on @bdev, or format it if its superblock is all zero.
+ * On error *@error is a sentence for ti->error.
+ */
+struct fusion_md *fusion_md_open(struct block_device *bdev,
+				 const struct fusion_md_config *config,
+				 char **error);
+void fusion_md_close(struct fusion_md *md);
+
+/* The writer's fields; also read without a lock by status. */
+struct fusion_md_super *fusion_md_super(struct fusion_md *md);
+u64 fusion_md_transaction_id(struct fusion_md *md);
+/* Broken, or marked needs_check: nothing can be changed. */
+bool fusion_md_read_only(struct fusion_md *md);
+/* Free and all blocks of the metadata device. */
+int fusion_md_usage(struct fusion_md *md, u64 *free_blocks, u64 *blocks);
+
+/* Are these the UUIDs that it was formatted with? */
+bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
+			    const u8 (*uuid)[FUSION_UUID_BYTES]);
+
+/* ---- readers of the last commit ---- */
+
+/* -EWOULDBLOCK only if !@may_block. */
+int fusion_md_read_begin(struct fusion_md *md, bool may_block);
+void fusion_md_read_end(struct fusion_md *md);
+
+/* The places of a group of blocks; all zero if there are none. */
+int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
+			u64 group, struct fusion_disk_base *base);
+
+/*
+ * The first top of @volume at or after *@block: -ENODATA if there is none
+ * below @end.
+ */
+int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
+			    u64 *block, u64 end, struct fusion_disk_top *top);
+
+/* ---- writer ---- */
+
+int fusion_md_get_base(struct fusion_md *md, u32 volume, u64 group,
+		       struct fusion_disk_base *base);
+/* All zero: removed. */
+int fusion_md_put_base(struct fusion_md *md, u32 volume, u64 group,
+		       struct fusion_disk_base *base);
+/* First group of @volume at or after *@group: -ENODATA if none. */
+int fusion_md_next_base(struct fusion_md *md, u32 volume, u64 *group,
+			struct fusion_disk_base *base);
+
+/* @top NULL: removed. */
+int fusion_md_put_top(struct fusion_md *md, u32 volume, u64 block,
+		      struct fusion_disk_top *top);
+int fusion_md_next_top(struct fusion_md *md, u32 volume, u64 *block,
+		       struct fusion_disk_top *top);
+
+/* -ENODATA: FREE. */
+int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,
+			 struct fusion_disk_stripe *disk);
+/* @disk NULL: removed. */
+int fusion_md_put_stripe(struct fusion_md *md, u64 stripe,
+			 struct fusion_disk_stripe *disk);
+/* First stored stripe at or after *@stripe: -ENODATA if none. */
+int fusion_md_next_stripe(struct fusion_md *md, u64 *stripe,
+			  struct fusion_disk_stripe *disk);
+
+/* Bands not stored are free. */
+int fusion_md_get_band(struct fusion_md *md, u32 band,
+		       struct fusion_disk_band *disk);
+int fusion_md_put_band(struct fusion_md *md, u32 band,
+		       struct fusion_disk_band *disk);
+
+/* -ENODATA: no such volume. */
+int fusion_md_get_volume(struct fusion_md *md, u32 volume,
+			 struct fusion_disk_volume *disk);
+/* @disk NULL: removed. */
+int fusion_md_put_volume(struct fusion_md *md, u32 volume,
+			 struct fusion_disk_volume *disk);
+int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
+			  struct fusion_disk_volume *disk);
+
+/*
+ * Make the transaction durable: btree blocks, flush, superblock, flush.  The
+ * data that the new entries refer to must be durable already.
+ */
+int fusion_md_commit(struct fusion_md *md);
+
+#endif /* DM_FUSION_METADATA_H */

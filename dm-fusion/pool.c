@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pool: making, activating, stopping.  See pool.h.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "io.h"
+#include "pool.h"
+#include "pools.h"
+#include "volumes.h"
+#include "waiters.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+static unsigned long map_cache_kb = 64 * 1024;
+module_param(map_cache_kb, ulong, 0644);
+MODULE_PARM_DESC(map_cache_kb,
+		 "Limit of a pool's map cache in KiB, for pools started from now on");
+
+#define MAP_CACHE_MIN_KB	64
+
+const char *fusion_pool_name(const struct fusion_pool *pool)
+{
+	return dm_device_name(pool->md_owner);
+}
+
+void fusion_pool_event(struct fusion_pool *pool)
+{
+	struct dm_target *ti = READ_ONCE(pool->ti);
+
+	if (ti)
+		dm_table_event(ti->table);
+}
+
+void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode)
+{
+	static const char * const name[] = {
+		[FUSION_RW] = "read-write",
+		[FUSION_OUT_OF_SPACE] = "out of space",
+		[FUSION_RO] = "read-only",
+		[FUSION_FAIL] = "failed",
+	};
+	enum fusion_mode old = READ_ONCE(pool->mode);
+
+	do {
+		if (old == mode || (old >= FUSION_RO && mode < old))
+			return;
+	} while (!try_cmpxchg(&pool->mode, &old, mode));
+	if (mode == FUSION_RW)
+		DMINFO("%s: the pool is %s again", fusion_pool_name(pool),
+		       name[mode]);
+	else
+		DMWARN("%s: the pool is %s", fusion_pool_name(pool),
+		       name[mode]);
+	/* it answers those who wait for what will not come */
+	if (mode >= FUSION_RO)
+		fusion_commit_kick(pool);
+	fusion_pool_event(pool);
+}
+
+static void delete_work(struct work_struct *work)
+{
+	struct fusion_pool *pool = container_of(work, struct fusion_pool,
+						delete_work);
+
+	int r = fusion_volumes_delete_marked(pool);
+
+	if (r && r != -EINTR)
+		DMERR("%s: a volume could not be deleted; the next start tries again",
+		      fusion_pool_name(pool));
+}
+
+static int pool_workqueues(struct fusion_pool *pool)
+{
+	pool->io_wq = alloc_workqueue("fusion-io", WQ_MEM_RECLAIM, 0);
+	pool->large_wq = alloc_workqueue("fusion-large", WQ_MEM_RECLAIM, 0);
+	pool->slow_wq = alloc_workqueue("fusion-slow",
+					WQ_MEM_RECLAIM | WQ_UNBOUND, 16);
+	return pool->io_wq && pool->large_wq && pool->slow_wq ? 0 : -ENOMEM;
+}
+
+static void pool_free_workqueues(struct fusion_pool *pool)
+{
+	if (pool->slow_wq)
+		destroy_workqueue(pool->slow_wq);
+	if (pool->large_wq)
+		destroy_workqueue(pool->large_wq);
+	if (pool->io_wq)
+		destroy_workqueue(pool->io_wq);
+}
+
+static int pool_open_metadata(struct fusion_pool *pool,
+			      const struct fusion_pool_config *config,
+			      char **error)
+{
+	struct fusion_md_config md = {
+		.layout = &pool->layout,
+		.block_sectors = config->block_sectors,
+		.member_chunks = config->member_chunks,
+		.labelled = config->labelled,
+	};
+
+	memcpy(md.pool_uuid, config->pool_uuid, sizeof(md.pool_uuid));
+	memcpy(md.member_uuid, config->member_uuid, sizeof(md.member_uuid));
+	pool->md = fusion_md_open(config->metadata_bdev, &md, error);
+	return PTR_ERR_OR_ZERO(pool->md);
+}
+
+static int pool_init_space(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+
+	s->layout = &pool->layout;
+	s->member = pool->member;
+	s->md = pool->md;
+	s->epochs = &pool->epochs;
+	s->grace = &pool->grace;
+	s->block_sectors = pool->block_sectors;
+	return fusion_space_init(s);
+}
+
+static int pool_init_map(struct fusion_pool *pool)
+{
+	struct fusion_map *map = &pool->map;
+
+	map->md = pool->md;
+	map->space = &pool->space;
+	map->epochs = &pool->epochs;
+	map->block_pages = pool->block_pages;
+	map->limit_bytes = max_t(size_t, MAP_CACHE_MIN_KB, map_cache_kb) << 10;
+	return fusion_map_init(map);
+}
+
+struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
+				       const struct fusion_pool_config *config,
+				       char **error)
+{
+	struct fusion_pool *pool;
+	int r;
+
+	*error = "Out of memory";
+	pool = kvzalloc(sizeof(*pool), GFP_KERNEL);
+	if (!pool)
+		return ERR_PTR(-ENOMEM);
+	pool->md_owner = owner;
+	pool->metadata_bdev = config->metadata_bdev;
+	pool->block_sectors = config->block_sectors;
+	pool->block_shift = ilog2(config->block_sectors);
+	pool->block_pages = config->block_sectors / FUSION_PAGE_SECTORS;
+	pool->unsynced_generation = 1;
+	INIT_LIST_HEAD(&pool->volumes);
+	INIT_LIST_HEAD(&pool->targets);
+	INIT_WORK(&pool->delete_work, delete_work);
+	mutex_init(&pool->delete_lock);
+	fusion_waiters_init(pool);
+	fusion_resync_init(pool);
+
+	r = fusion_layout_init(&pool->layout, config->members, config->spares);
+	if (r) {
+		*error = "Number of members is no prime power, or too few for the spares";
+		goto bad;
+	}
+	r = pool_open_metadata(pool, config, error);
+	if (r)
+		goto bad;
+	*error = "Out of memory";
+	r = fusion_epochs_init(&pool->epochs);
+	if (r)
+		goto bad_epochs;
+	r = fusion_block_lock_init(&pool->locks);
+	if (r)
+		goto bad_locks;
+	*error = "Could not read the bands from the metadata";
+	r = pool_init_space(pool);
+	if (r)
+		goto bad_space;
+	*error = "Out of memory";
+	r = pool_init_map(pool);
+	if (r)
+		goto bad_map;
+	r = pool_workqueues(pool);
+	if (r)
+		goto bad_wq;
+	r = bioset_init(&pool->bios, BIO_POOL_SIZE, 0, 0);
+	if (r)
+		goto bad_wq;
+	pool->counters = alloc_percpu(struct fusion_counters);
+	if (!pool->counters) {
+		r = -ENOMEM;
+		goto bad_counters;
+	}
+	r = fusion_commit_init(pool);
+	if (r)
+		goto bad_commit;
+	*error = "Could not read the volumes from the metadata";
+	r = fusion_volumes_load(pool);
+	if (r)
+		goto bad_volumes;
+	if (fusion_md_read_only(pool->md))
+		pool->mode = FUSION_RO;
+	return pool;
+
+bad_volumes:
+	fusion_volumes_exit(pool);
+	fusion_commit_exit(pool);
+bad_commit:
+	free_percpu(pool->counters);
+bad_counters:
+	bioset_exit(&pool->bios);
+bad_wq:
+	pool_free_workqueues(pool);
+	fusion_map_exit(&pool->map);
+bad_map:
+	fusion_space_exit(&pool->space);
+bad_space:
+	fusion_block_lock_exit(&pool->locks);
+bad_locks:
+	fusion_epochs_exit(&pool->epochs);
+bad_epochs:
+	fusion_md_close(pool->md);
+bad:
+	kvfree(pool);
+	return ERR_PTR(r);
+}
+
+void fusion_pool_destroy(struct fusion_pool *pool)
+{
+	fusion_resync_stop(pool);
+	cancel_work_sync(&pool->delete_work);
+	fusion_waiters_exit(pool);
+	fusion_large_exit(pool);
+	fusion_commit_exit(pool);
+	fusion_volumes_exit(pool);
+	free_percpu(pool->counters);
+	bioset_exit(&pool->bios);
+	pool_free_workqueues(pool);
+	fusion_map_exit(&pool->map);
+	fusion_space_exit(&pool->space);
+	fusion_block_lock_exit(&pool->locks);
+	fusion_epochs_exit(&pool->epochs);
+	fusion_md_close(pool->md);
+	kvfree(pool);
+}
+
+/*
+ * A new activation: a generation of its own.  After an unclean stop every top
+ * of an older one may have replicas that differ; that must be durable before
+ * anything is written, and so must the missing clean flag.
+ */
+static int pool_first_activation(struct fusion_pool *pool)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	if (fusion_pool_mode(pool) >= FUSION_RO) {
+		/* nothing can be resynced: primaries count */
+		pool->unsynced_generation = U32_MAX;
+		return 0;
+	}
+	super->generation++;
+	if (!super->unsynced_generation)
+		super->unsynced_generation = 1;
+	if (!(super->flags & FUSION_SUPER_CLEAN)) {
+		DMINFO("%s: the pool was not stopped cleanly: replicas are resynced",
+		       fusion_pool_name(pool));
+		super->unsynced_generation = super->generation;
+	}
+	pool->generation = super->generation;
+	pool->unsynced_generation = super->unsynced_generation;
+	return 0;
+}
+
+int fusion_pool_activate(struct fusion_pool *pool)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	int r = 0;
+
+	if (!pool->activated) {
+		r = pool_first_activation(pool);
+		if (r)
+			return r;
+	}
+	if (fusion_pool_writable(pool)) {
+		mutex_lock(&pool->commit_lock);
+		super->flags &= ~FUSION_SUPER_CLEAN;
+		r = fusion_commit_transaction(pool);
+		mutex_unlock(&pool->commit_lock);
+	}
+	if (r)
+		return r;
+	pool->activated = true;
+	pool->serving = true;
+	fusion_pool_continue(pool);
+	return 0;
+}
+
+void fusion_pool_continue(struct fusion_pool *pool)
+{
+	WRITE_ONCE(pool->active, true);
+	fusion_resync_start(pool);
+	if (fusion_pool_writable(pool))
+		queue_work(pool->slow_wq, &pool->delete_work);
+}
+
+void fusion_pool_begin_stop(struct fusion_pool *pool)
+{
+	mutex_lock(&fusion_pools_lock);
+	WRITE_ONCE(pool->active, false);
+	mutex_unlock(&fusion_pools_lock);
+	fusion_resync_stop(pool);
+}
+
+void fusion_pool_deactivate(struct fusion_pool *pool)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	if (!pool->serving)
+		return;
+	pool->serving = false;
+	flush_work(&pool->delete_work);
+	cancel_delayed_work_sync(&pool->parked_timeout);
+	cancel_delayed_work_sync(&pool->commit_timer);
+	fusion_commit(pool);
+	fusion_grace_wait(&pool->grace);
+	flush_workqueue(pool->commit_wq);
+	fusion_grace_wait(&pool->grace);
+	if (!fusion_pool_writable(pool))
+		return;
+	mutex_lock(&pool->commit_lock);
+	super->flags |= FUSION_SUPER_CLEAN;
+	fusion_commit_transaction(pool);
+	mutex_unlock(&pool->commit_lock);
+	fusion_grace_wait(&pool->grace);
+}

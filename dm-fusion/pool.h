@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The pool: what its parts share, its modes and its volumes.
+ *
+ * Lifetime: a pool belongs to the mapped device of its pool target and is
+ * shared by that device's tables, active and inactive, and by the volumes'
+ * tables; the last to go frees it.  fusion_pools_lock (target.c) guards the
+ * list of pools and the reference counts.
+ */
+#ifndef DM_FUSION_POOL_H
+#define DM_FUSION_POOL_H
+
+#include <linux/bio.h>
+#include <linux/device-mapper.h>
+#include <linux/mempool.h>
+#include <linux/percpu.h>
+#include <linux/workqueue.h>
+
+#include "block-lock.h"
+#include "map.h"
+
+/* In order of severity; changed by fusion_pool_set_mode() alone. */
+enum fusion_mode {
+	FUSION_RW,
+	FUSION_OUT_OF_SPACE,	/* writes to new places wait or fail */
+	FUSION_RO,		/* metadata trouble: nothing can change */
+	FUSION_FAIL,
+};
+
+struct fusion_counters {
+	u64 reads;
+	u64 large;
+	u64 in_place;
+	u64 new_top;
+	u64 discards;
+	u64 flushes;
+};
+
+/* Somebody who waits for space, or for a commit to make room in the epoch. */
+struct fusion_waiter {
+	struct list_head list;
+	u64 epoch;			/* current when it began to wait */
+	u64 freed;			/* see fusion_waiter_look() */
+	bool judged;			/* a commit it waited for did not help */
+	blk_status_t status;
+	struct fusion_volume *volume;
+	/* One of them is called, in a worker or in any sleeping context. */
+	void (*retry)(struct fusion_waiter *w);
+	void (*fail)(struct fusion_waiter *w, blk_status_t status);
+};
+
+struct fusion_volume {
+	struct list_head list;		/* of the pool; under commit_lock */
+	struct fusion_pool *pool;
+	u32 id;
+	struct fusion_class *class;
+	blk_status_t wait_forbidden;	/* while suspended: instead of waiting */
+
+	u64 blocks;
+	u64 mapped;			/* committed counts */
+	u64 tops;
+	bool counts_dirty;
+	bool deleting;
+	unsigned int users;		/* targets; under fusion_pools_lock */
+	char name[FUSION_NAME_BYTES];
+};
+
+/* large.c: whole writes' memory, for a class */
+struct fusion_large_pool {
+	mempool_t pool;
+	unsigned int width;		/* k */
+	unsigned int order;		/* of a block, in pages */
+	spinlock_t lock;
+	struct list_head kept;		/* given back, to be used again */
+	unsigned int kept_count;
+	unsigned int kept_max;
+};
+
+struct fusion_pool {
+	/* Constant while I/O runs. */
+	u32 block_sectors;
+	u32 block_shift;		/* of sectors */
+	u32 block_pages;
+	u32 generation;			/* of this activation */
+	struct fusion_layout layout;
+	struct fusion_md *md;
+	struct fusion_space space;
+	struct fusion_map map;
+	struct fusion_block_lock locks;
+	struct fusion_counters __percpu *counters;
+	struct workqueue_struct *io_wq;		/* resumes I/O; never waits for it */
+	struct workqueue_struct *large_wq;	/* begins large writes */
+	/* discards, resync: wait for holds and I/O; holders are never queued */
+	struct workqueue_struct *slow_wq;
+	struct bio_set bios;
+	struct fusion_large_pool large_pool[FUSION_MAX_CLASSES];
+	bool error_if_no_space;
+
+	enum fusion_mode mode;
+	u32 unsynced_generation;	/* older tops need resync; 1: none */
+	u64 resynced;
+	struct work_struct resync_work;
+	wait_queue_head_t resync_wait;
+	bool resync_stop;
+	int resync_error;
+
+	struct fusion_epochs epochs;
+	struct fusion_grace grace;
+
+	/* Commits: commit.c */
+	struct mutex commit_lock;
+	struct fusion_ledger ledger;
+	struct workqueue_struct *commit_wq;
+	struct work_struct commit_work;
+	struct delayed_work commit_timer;
+	spinlock_t flush_lock;
+	struct bio_list flush_bios;
+	u64 commits;
+	unsigned int shard_limit;	/* changes a shard should not exceed */
+	bool metadata_low;
+
+	/* Waiters: waiters.c */
+	spinlock_t waiters_lock;
+	struct list_head waiters;
+	struct list_head parked;	/* it is known that there is no space */
+	u64 freed;			/* times that space became free */
+	struct delayed_work parked_timeout;
+
+	/* Volumes: volumes.c; under commit_lock */
+	struct list_head volumes;
+	struct mutex delete_lock;	/* one deletion at a time */
+
+	/* target.c */
+	struct list_head list;
+	unsigned int refs;
+	struct mapped_device *md_owner;
+	struct block_device *metadata_bdev;
+	struct dm_target *ti;		/* of the active table */
+	bool active;			/* from resume to the begin of suspend */
+	bool serving;			/* from resume to the end of suspend */
+	bool activated;			/* has been active */
+	struct list_head targets;	/* active volume targets */
+	struct work_struct delete_work;
+
+	struct fusion_member member[FUSION_MAX_MEMBERS];
+};
+
+static inline u64 fusion_sector_block(const struct fusion_pool *pool, sector_t s)
+{
+	return s >> pool->block_shift;
+}
+
+/* First page of its block that sector @s is in. */
+static inline unsigned int fusion_sector_page(const struct fusion_pool *pool,
+					      sector_t s)
+{
+	return (s & (pool->block_sectors - 1)) / FUSION_PAGE_SECTORS;
+}
+
+#define fusion_count(pool, what)	this_cpu_inc((pool)->counters->what)
+
+static inline enum fusion_mode fusion_pool_mode(const struct fusion_pool *pool)
+{
+	return READ_ONCE(pool->mode);
+}
+
+/* May anything be changed? */
+static inline bool fusion_pool_writable(const struct fusion_pool *pool)
+{
+	return fusion_pool_mode(pool) < FUSION_RO;
+}
+
+/* Any context that may sleep.  RO and FAIL are only left by a new start. */
+void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode);
+
+/* Raise a dm event on the pool's device.  May sleep. */
+void fusion_pool_event(struct fusion_pool *pool);
+
+/* Name of the pool's device, for messages. */
+const char *fusion_pool_name(const struct fusion_pool *pool);
+
+/* May the replicas of a top of @generation differ? */
+static inline bool fusion_unsynced(const struct fusion_pool *pool,
+				   u32 generation)
+{
+	return generation < READ_ONCE(pool->unsynced_generation);
+}
+
+#endif /* DM_FUSION_POOL_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Pools as the targets see them: made from a table line, shared by tables,
+ * activated and stopped.
+ */
+#ifndef DM_FUSION_POOLS_H
+#define DM_FUSION_POOLS_H
+
+#include "pool.h"
+
+/* Guards the list of pools, their references and the volumes' users. */
+extern struct mutex fusion_pools_lock;
+
+struct fusion_pool_config {
+	struct block_device *metadata_bdev;
+	u32 block_sectors;
+	unsigned int members;
+	unsigned int spares;
+	u64 member_chunks;		/* blocks that fit the smallest member */
+	bool labelled;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
+};
+
+/* On error *@error is a sentence for ti->error.  Sleep. */
+struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
+				       const struct fusion_pool_config *config,
+				       char **error);
+void fusion_pool_destroy(struct fusion_pool *pool);
+
+/*
+ * Begin, or begin again, to serve I/O: the members are bound.  What was
+ * written before a clean stop is not resynced.
+ */
+int fusion_pool_activate(struct fusion_pool *pool);
+/*
+ * A stop begins: volumes are not bound or resumed any more, background work
+ * and messages that wait for it end.  fusion_pool_continue() takes it back.
+ */
+void fusion_pool_begin_stop(struct fusion_pool *pool);
+void fusion_pool_continue(struct fusion_pool *pool);
+/* Stop: all volumes are suspended.  Commits, and marks the pool clean. */
+void fusion_pool_deactivate(struct fusion_pool *pool);
+
+/* The pool of a pool target's device, or NULL.  Under fusion_pools_lock. */
+struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
+/* Drop a reference; the last one frees the pool.  Under fusion_pools_lock. */
+void fusion_pool_put(struct fusion_pool *pool);
+
+/* message.c: dm_message_fn of the pool target. */
+int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,
+			char **argv, char *result, unsigned int bytes);
+
+extern struct target_type fusion_pool_target;
+extern struct target_type fusion_volume_target;
+
+/* volume-target.c: suspend or resume the volumes of a pool, for its sake. */
+void fusion_volumes_internal_suspend(struct fusion_pool *pool);
+void fusion_volumes_internal_resume(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_POOLS_H */

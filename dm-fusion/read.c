@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads: a lookup and a remap, under a grace reference that keeps the place
+ * from being reused until the read has ended.
+ */
+#include "io.h"
+
+/* Where the pages at the start of a read are. */
+struct read_source {
+	u64 place;			/* 0: zeros */
+	u64 mirror;			/* 0: only one */
+	unsigned int pages;		/* that are there */
+};
+
+enum read_find { READ_FOUND, READ_MISS, READ_UNSYNCED };
+
+/*
+ * Find the first of @pages pages from @page of @block on, and how many of
+ * those behind it are in the same place.
+ */
+static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
+				unsigned int page, unsigned int pages,
+				struct read_source *src)
+{
+	struct fusion_overlay *ov;
+	enum read_find found = READ_FOUND;
+	u64 entry, mask;
+
+	src->pages = pages;
+	src->mirror = 0;
+	rcu_read_lock();
+	entry = fusion_map_entry(&pool->map, volume, block);
+	if (entry == FUSION_ENTRY_MISS) {
+		rcu_read_unlock();
+		return READ_MISS;
+	}
+	ov = fusion_entry_overlay(entry);
+	if (!ov) {
+		src->place = fusion_entry_place(entry);
+	} else {
+		/*
+		 * The base before the mask: a base is dropped only when the
+		 * mask is full, so that a stale mask never meets no base.
+		 */
+		u64 base = smp_load_acquire(&ov->base);
+
+		mask = READ_ONCE(ov->top.mask);
+		src->pages = fusion_mask_run(mask, page, pages);
+		if (mask & (1ULL << page)) {
+			src->place = ov->top.place[0];
+			src->mirror = ov->top.place[1];
+			if (fusion_unsynced(pool, READ_ONCE(ov->top.generation)))
+				found = READ_UNSYNCED;
+		} else {
+			src->place = base;
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* Of two replicas, take the one on the less busy member. */
+static void read_choose(struct fusion_pool *pool, struct read_source *src)
+{
+	u32 a, b;
+
+	if (!src->mirror)
+		return;
+	fusion_space_locate(&pool->space, src->place, &a);
+	fusion_space_locate(&pool->space, src->mirror, &b);
+	if (fusion_member_pending(&pool->member[b]) <
+	    fusion_member_pending(&pool->member[a]))
+		src->place = src->mirror;
+}
+
+/* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
+static int read_send(struct fusion_io *io, struct bio *bio,
+		     struct read_source *src, unsigned int page)
+{
+	struct fusion_pool *pool = io->volume->pool;
+
+	if (!src->place) {
+		zero_fill_bio(bio);
+		bio_endio(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	io->member = fusion_aim(pool, bio, src->place, page);
+	fusion_member_start(io->member);
+	return DM_MAPIO_REMAPPED;
+}
+
+/*
+ * In a worker a clone cannot be cut any more: parts in other places than its
+ * end are split off and chained to it.
+ */
+static void read_parts(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct bio *bio = io->bio, *part;
+	struct read_source src;
+	unsigned int page, pages;
+	u64 block;
+
+	bio->bi_opf &= ~REQ_POLLED;	/* nobody polls for the parts */
+	for (;;) {
+		block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
+		page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
+		pages = bio_sectors(bio) / FUSION_PAGE_SECTORS;
+		switch (read_find(pool, io->volume->id, block, page, pages,
+				  &src)) {
+		case READ_MISS:
+			if (fusion_volume_load(io->volume, block, true)) {
+				fusion_end(bio, BLK_STS_IOERR);
+				return;
+			}
+			continue;
+		case READ_UNSYNCED:
+			/* only the primary counts if it could not be synced */
+			src.mirror = 0;
+			break;
+		case READ_FOUND:
+			read_choose(pool, &src);
+			break;
+		}
+		if (src.pages == pages)
+			break;
+		part = bio_split(bio, src.pages * FUSION_PAGE_SECTORS, GFP_NOIO,
+				 &pool->bios);
+		bio_chain(part, bio);
+		if (src.place) {
+			fusion_aim(pool, part, src.place, page);
+			submit_bio_noacct(part);
+		} else {
+			zero_fill_bio(part);
+			bio_endio(part);
+		}
+	}
+	if (read_send(io, bio, &src, page) == DM_MAPIO_REMAPPED)
+		submit_bio_noacct(bio);
+}
+
+static void read_work(struct work_struct *work)
+{
+	struct fusion_io *io = container_of(work, struct fusion_io, work);
+
+	io->grace = fusion_grace_enter(&io->volume->pool->grace);
+	io->kind = FUSION_IO_READ;
+	read_parts(io);
+}
+
+/* Sync the block before its replicas are read. */
+static void read_unsynced_work(struct work_struct *work)
+{
+	struct fusion_io *io = container_of(work, struct fusion_io, work);
+	struct fusion_pool *pool = io->volume->pool;
+	u64 block = fusion_sector_block(pool, io->bio->bi_iter.bi_sector);
+
+	fusion_hold_take_wait(&pool->locks, &io->hold,
+			      fusion_block_key(io->volume->id, block),
+			      FUSION_HOLD_EXCLUSIVE);
+	fusion_resync_block(io->volume, block);
+	fusion_hold_drop(&pool->locks, &io->hold);
+	read_work(work);
+}
+
+int fusion_read_map(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct bio *bio = io->bio;
+	unsigned int total = bio_sectors(bio) / FUSION_PAGE_SECTORS;
+	u64 block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
+	unsigned int page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
+	unsigned int pages = min(total, pool->block_pages - page);
+	struct read_source src;
+	enum read_find found;
+
+	fusion_count(pool, reads);
+	io->grace = fusion_grace_enter(&pool->grace);
+	do {
+		found = read_find(pool, io->volume->id, block, page, pages,
+				  &src);
+	} while (found == READ_MISS &&
+		 !fusion_volume_load(io->volume, block, false));
+
+	if (unlikely(found != READ_FOUND)) {
+		fusion_grace_leave(&pool->grace, io->grace);
+		if (pages < total)
+			dm_accept_partial_bio(bio, pages * FUSION_PAGE_SECTORS);
+		if (found == READ_MISS)
+			fusion_defer(io, pool->io_wq, read_work);
+		else
+			fusion_defer(io, pool->slow_wq, read_unsynced_work);
+		return DM_MAPIO_SUBMITTED;
+	}
+	if (src.pages < total)
+		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
+	io->kind = FUSION_IO_READ;
+	read_choose(pool, &src);
+	return read_send(io, bio, &src, page);
+}
+
+int fusion_read_end(struct fusion_io *io, blk_status_t *status)
+{
+	if (io->member)
+		fusion_member_end_read(io->member);
+	fusion_grace_leave(&io->volume->pool->grace, io->grace);
+	return DM_ENDIO_DONE;
+}

@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Space.  See space.h.
+ */
+#include <linux/bitmap.h>
+#include <linux/device-mapper.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "space.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* ---- bands ---- */
+
+static bool band_loaded(const struct fusion_band *b)
+{
+	return b->used_bits;
+}
+
+static int band_alloc_bits(struct fusion_band *b, u32 stripes)
+{
+	size_t longs = BITS_TO_LONGS(stripes);
+	unsigned long *bits;
+
+	bits = kvcalloc(4 * longs, sizeof(*bits), GFP_NOIO);
+	if (!bits)
+		return -ENOMEM;
+	b->held_bits = bits + longs;
+	b->dying_bits = bits + 2 * longs;
+	b->burying_bits = bits + 3 * longs;
+	b->bits = bits;
+	b->used_bits = bits;
+	return 0;
+}
+
+static void band_free_bits(struct fusion_band *b)
+{
+	kvfree(b->bits);
+	b->bits = NULL;
+	b->used_bits = NULL;
+	b->held_bits = NULL;
+	b->dying_bits = NULL;
+	b->burying_bits = NULL;
+}
+
+static u32 band_stripes(struct fusion_space *s, struct fusion_class *class)
+{
+	return fusion_band_stripes(s->layout, fusion_md_super(s->md)->band_units,
+				   class->k);
+}
+
+/* Give a band that is loaded to the draws of its class. */
+static void band_publish(struct fusion_band *b)
+{
+	struct fusion_class *class = b->class;
+	unsigned long flags;
+
+	spin_lock_irqsave(&class->lock, flags);
+	class->free += b->stripes - b->used;
+	list_add_tail(&b->list,
+		      b->used < b->stripes ? &class->bands : &class->full);
+	spin_unlock_irqrestore(&class->lock, flags);
+}
+
+/* A free band becomes one of @class.  Under space->lock. */
+static int band_assign(struct fusion_space *s, struct fusion_class *class)
+{
+	struct fusion_band *b;
+	int r;
+
+	b = list_first_entry_or_null(&s->free_bands, struct fusion_band, list);
+	if (!b)
+		return -ENOSPC;
+	r = band_alloc_bits(b, band_stripes(s, class));
+	if (r)
+		return r;
+	list_del(&b->list);
+	b->class = class;
+	b->stripes = band_stripes(s, class);
+	b->used = 0;
+	band_publish(b);
+	return 0;
+}
+
+/*
+ * Find out which stripes of a band are in use: those that are stored.  No
+ * commit may be under way and no grace period: a stripe in one is not stored
+ * any more but may still be read.  Under space->lock.
+ */
+static int band_load(struct fusion_space *s, struct fusion_band *b)
+{
+	u32 number = b - s->band;
+	u64 stripe = fusion_stripe_id(number, 0);
+	struct fusion_disk_stripe disk;
+	unsigned int used = 0;
+	int r;
+
+	r = band_alloc_bits(b, b->stripes);
+	if (r)
+		return r;
+	for (;; stripe++) {
+		r = fusion_md_next_stripe(s->md, &stripe, &disk);
+		if (r || fusion_stripe_band(stripe) != number)
+			break;
+		if (fusion_stripe_index(stripe) >= b->stripes) {
+			DMERR("metadata has a stripe beyond the end of band %u",
+			      number);
+			r = -EIO;
+			break;
+		}
+		__set_bit(fusion_stripe_index(stripe), b->used_bits);
+		used++;
+	}
+	if (r && r != -ENODATA) {
+		band_free_bits(b);
+		return r;
+	}
+	b->used = used;
+	band_publish(b);
+	return 0;
+}
+
+/* Load bands of @class until it has @need stripes free. */
+static int class_load(struct fusion_space *s, struct fusion_class *class,
+		      unsigned int need, struct mutex *commit_lock)
+{
+	struct fusion_band *b;
+	int r = 0;
+	u32 i;
+
+	mutex_lock(commit_lock);
+	fusion_grace_wait(s->grace);
+	if (s->has_dying) {
+		/* what died while that period was under way */
+		fusion_space_begin_bury(s);
+		fusion_grace_start(s->grace);
+		fusion_grace_wait(s->grace);
+	}
+	mutex_lock(&s->lock);
+	for (i = 0; !r && i < s->band_count && class->free < need; i++) {
+		b = &s->band[i];
+		if (b->class == class && !band_loaded(b) &&
+		    b->used < b->stripes)
+			r = band_load(s, b);
+	}
+	mutex_unlock(&s->lock);
+	mutex_unlock(commit_lock);
+	return r;
+}
+
+/* Memory for a set, for when a draw finds none. */
+static int class_spare_set(struct fusion_class *class)
+{
+	struct fusion_set *set;
+	unsigned long flags;
+
+	if (READ_ONCE(class->spare_set))
+		return 0;
+	set = kmalloc(sizeof(*set), GFP_NOIO);
+	if (!set)
+		return -ENOMEM;
+	spin_lock_irqsave(&class->lock, flags);
+	swap(set, class->spare_set);
+	spin_unlock_irqrestore(&class->lock, flags);
+	kfree(set);
+	return 0;
+}
+
+int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
+			unsigned int need, struct mutex *commit_lock)
+{
+	int r;
+
+	r = class_spare_set(class);
+	if (r)
+		return r;
+	mutex_lock(&s->lock);
+	/* another may have been here first */
+	if (READ_ONCE(class->free) < need)
+		r = band_assign(s, class);
+	mutex_unlock(&s->lock);
+	if (r != -ENOSPC)
+		return r;
+	r = class_load(s, class, need, commit_lock);
+	if (!r && READ_ONCE(class->free) < need)
+		r = -ENOSPC;
+	return r;
+}
+
+bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
+{
+	u64 stripe = fusion_place_stripe(place);
+	u32 number = fusion_stripe_band(stripe);
+	const struct fusion_band *b;
+
+	if (!(place & FUSION_PLACE_VALID) || place >= FUSION_PLACE_VALID << 1 ||
+	    number >= s->band_count)
+		return false;
+	b = &s->band[number];
+	return b->class && fusion_stripe_index(stripe) < b->stripes &&
+		fusion_place_slot(place) < b->class->k;
+}
+
+/* ---- drawing ---- */
+
+static u32 class_random(struct fusion_class *class)
+{
+	u32 x = class->random;
+
+	/* xorshift32 (Marsaglia): balance comes from the layout, not from this */
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return class->random = x;
+}
+
+static u64 draw_stripe(struct fusion_space *s, struct fusion_class *class)
+{
+	struct fusion_band *b;
+	u32 start, i;
+
+	lockdep_assert_held(&class->lock);
+	b = list_first_entry_or_null(&class->bands, struct fusion_band, list);
+	if (!b)
+		return FUSION_NO_STRIPE;
+	start = (u64)class_random(class) * b->stripes >> 32;
+	i = find_next_zero_bit(b->used_bits, b->stripes, start);
+	if (i >= b->stripes)
+		i = find_first_zero_bit(b->used_bits, b->stripes);
+	__set_bit(i, b->used_bits);
+	__set_bit(i, b->held_bits);
+	class->free--;
+	if (++b->used == b->stripes)
+		list_move_tail(&b->list, &class->full);
+	return fusion_stripe_id(b - s->band, i);
+}
+
+static void free_stripe(struct fusion_space *s, u64 stripe)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	u32 i = fusion_stripe_index(stripe);
+
+	lockdep_assert_held(&b->class->lock);
+	__clear_bit(i, b->used_bits);
+	__clear_bit(i, b->held_bits);
+	b->class->free++;
+	if (b->used-- == b->stripes)
+		list_move_tail(&b->list, &b->class->bands);
+}
+
+int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
+			     u64 *stripe)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&class->lock, flags);
+	*stripe = draw_stripe(s, class);
+	spin_unlock_irqrestore(&class->lock, flags);
+	return *stripe == FUSION_NO_STRIPE ? -EAGAIN : 0;
+}
+
+void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->class->lock, flags);
+	if (live)
+		__clear_bit(fusion_stripe_index(stripe), b->held_bits);
+	else
+		free_stripe(s, stripe);
+	spin_unlock_irqrestore(&b->class->lock, flags);
+}
+
+/* ---- sets ---- */
+
+/*
+ * Open one more set: of up to FUSION_PAIR_DRAW stripes drawn at random, the
+ * two that share the fewest members.  The rest goes back.
+ */
+static int set_open(struct fusion_space *s, struct fusion_class *class)
+{
+	u64 stripe[FUSION_PAIR_DRAW], mask[FUSION_PAIR_DRAW];
+	u64 avoid[FUSION_MAX_MEMBERS];
+	u8 a_members[FUSION_MAX_MEMBERS], b_members[FUSION_MAX_MEMBERS];
+	unsigned int count, a, b, i;
+	struct fusion_set *set;
+	int r = 0;
+
+	lockdep_assert_held(&class->lock);
+	if (class->free < 2)
+		return -EAGAIN;
+	set = kmalloc(sizeof(*set), GFP_NOWAIT | __GFP_NOWARN);
+	if (!set) {
+		set = class->spare_set;
+		class->spare_set = NULL;
+	}
+	if (!set)
+		return -EAGAIN;
+	for (count = 0; count < FUSION_PAIR_DRAW; count++) {
+		stripe[count] = draw_stripe(s, class);
+		if (stripe[count] == FUSION_NO_STRIPE)
+			break;
+		mask[count] = fusion_layout_members(s->layout, class->k,
+						    fusion_stripe_index(stripe[count]),
+						    a_members);
+	}
+	fusion_pair_choose(mask, count, &a, &b);
+
+	fusion_layout_members(s->layout, class->k,
+			      fusion_stripe_index(stripe[a]), a_members);
+	fusion_layout_members(s->layout, class->k,
+			      fusion_stripe_index(stripe[b]), b_members);
+	for (i = 0; i < class->d; i++)
+		avoid[i] = 1ULL << a_members[i];
+	if (fusion_pair_match(avoid, class->d, b_members, class->k,
+			      set->slot_of)) {
+		/* cannot be for p >= 1: every data slot shuns one slot of B */
+		WARN_ON_ONCE(1);
+		kfree(set);
+		set = NULL;
+		r = -EAGAIN;
+	}
+	for (i = 0; i < count; i++)
+		if (!set || (i != a && i != b))
+			free_stripe(s, stripe[i]);
+	if (!set)
+		return r;
+
+	set->class = class;
+	set->stripe[0] = stripe[a];
+	set->stripe[1] = stripe[b];
+	set->members[0] = mask[a];
+	set->members[1] = mask[b];
+	set->drawn = 0;
+	set->in_flight = 0;
+	class->open[class->open_count++] = set;
+	return 0;
+}
+
+/* How busy the two members of @set's next slot are. */
+static int set_pending(struct fusion_space *s, struct fusion_set *set)
+{
+	u32 slot = set->drawn, k = set->class->k;
+	struct fusion_spot a, b;
+
+	a = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[0]),
+			       slot);
+	b = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[1]),
+			       set->slot_of[slot]);
+	return fusion_member_pending(&s->member[a.member]) +
+		fusion_member_pending(&s->member[b.member]);
+}
+
+struct fusion_set *fusion_space_draw_top(struct fusion_space *s,
+					 struct fusion_class *class,
+					 struct fusion_top *top)
+{
+	struct fusion_set *set = NULL;
+	unsigned int i, j;
+	unsigned long flags;
+
+	spin_lock_irqsave(&class->lock, flags);
+	if (class->open_count < FUSION_OPEN_SETS)
+		set_open(s, class);
+	if (!class->open_count)
+		goto out;
+	i = class->next++ % class->open_count;
+	j = class->next % class->open_count;
+	if (i != j && set_pending(s, class->open[j]) <
+	    set_pending(s, class->open[i]))
+		i = j;
+	set = class->open[i];
+	top->place[0] = fusion_place(set->stripe[0], set->drawn);
+	top->place[1] = fusion_place(set->stripe[1], set->slot_of[set->drawn]);
+	top->place[2] = 0;
+	set->in_flight++;
+	if (++set->drawn == class->d)
+		class->open[i] = class->open[--class->open_count];
+out:
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}
+
+void fusion_set_put(struct fusion_space *s, struct fusion_set *set)
+{
+	struct fusion_class *class = set->class;
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+	bool closed;
+
+	spin_lock_irqsave(&class->lock, flags);
+	closed = !--set->in_flight && set->drawn == class->d;
+	spin_unlock_irqrestore(&class->lock, flags);
+	if (!closed)
+		return;
+	shard = fusion_epoch_enter(s->epochs, &flags);
+	list_add_tail(&set->list, &shard->closed_sets);
+	fusion_epoch_exit(shard, flags);
+}
+
+/* An open set of @class that nothing is being written to, taken out. */
+static struct fusion_set *set_take_idle(struct fusion_class *class)
+{
+	struct fusion_set *set = NULL;
+	unsigned long flags;
+	unsigned int i;
+
+	spin_lock_irqsave(&class->lock, flags);
+	for (i = 0; i < class->open_count; i++) {
+		if (class->open[i]->in_flight)
+			continue;
+		set = class->open[i];
+		class->open[i] = class->open[--class->open_count];
+		break;
+	}
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}
+
+void fusion_space_close_idle(struct fusion_space *s, struct fusion_class *class)
+{
+	struct fusion_epoch_shard *shard;
+	struct fusion_set *set;
+	unsigned long flags;
+
+	while ((set = set_take_idle(class))) {
+		shard = fusion_epoch_enter(s->epochs, &flags);
+		list_add_tail(&set->list, &shard->closed_sets);
+		fusion_epoch_exit(shard, flags);
+	}
+}
+
+/* ---- commit ---- */
+
+void fusion_space_release(struct fusion_space *s, u64 stripe)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	u32 i = fusion_stripe_index(stripe);
+	unsigned long flags;
+
+	if (band_loaded(b)) {
+		bool held;
+
+		spin_lock_irqsave(&b->class->lock, flags);
+		held = test_bit(i, b->held_bits);
+		if (!held)
+			__set_bit(i, b->dying_bits);
+		spin_unlock_irqrestore(&b->class->lock, flags);
+		if (held)
+			return;
+	}
+	b->has_dying = true;
+	s->has_dying = true;
+}
+
+void fusion_space_close_set(struct fusion_space *s, struct fusion_set *set)
+{
+	unsigned long flags;
+	int i;
+
+	spin_lock_irqsave(&set->class->lock, flags);
+	for (i = 0; i < 2; i++)
+		__clear_bit(fusion_stripe_index(set->stripe[i]),
+			    s->band[fusion_stripe_band(set->stripe[i])].held_bits);
+	spin_unlock_irqrestore(&set->class->lock, flags);
+	kfree(set);
+}
+
+void fusion_space_begin_bury(struct fusion_space *s)
+{
+	unsigned long flags;
+	u32 i;
+
+	s->has_dying = false;
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+
+		if (!b->has_dying)
+			continue;
+		b->has_dying = false;
+		if (band_loaded(b)) {
+			spin_lock_irqsave(&b->class->lock, flags);
+			swap(b->dying_bits, b->burying_bits);
+			spin_unlock_irqrestore(&b->class->lock, flags);
+		}
+		b->burying_used = b->stored;
+		WRITE_ONCE(b->burying, true);
+	}
+}
+
+/* The dying stripes of one band are free, and the band if it is empty. */
+static void band_bury(struct fusion_space *s, struct fusion_band *b)
+{
+	struct fusion_class *class = b->class;
+	unsigned long flags;
+	u32 i;
+
+	lockdep_assert_held(&s->lock);
+	b->burying = false;
+	if (band_loaded(b)) {
+		spin_lock_irqsave(&class->lock, flags);
+		for_each_set_bit(i, b->burying_bits, b->stripes)
+			free_stripe(s, fusion_stripe_id(b - s->band, i));
+		bitmap_zero(b->burying_bits, b->stripes);
+		if (!b->used) {
+			list_del(&b->list);
+			class->free -= b->stripes;
+		}
+		spin_unlock_irqrestore(&class->lock, flags);
+	} else {
+		b->used = b->burying_used;
+	}
+	if (b->used)
+		return;
+	band_free_bits(b);
+	b->class = NULL;
+	list_add_tail(&b->list, &s->free_bands);
+}
+
+void fusion_space_bury(struct fusion_space *s)
+{
+	u32 i;
+
+	mutex_lock(&s->lock);
+	for (i = 0; i < s->band_count; i++)
+		if (READ_ONCE(s->band[i].burying))
+			band_bury(s, &s->band[i]);
+	mutex_unlock(&s->lock);
+}
+
+/* ---- set-up and status ---- */
+
+static struct fusion_class *class_new(unsigned int index, unsigned int d,
+					 unsigned int p)
+{
+	struct fusion_class *class = kzalloc(sizeof(*class), GFP_KERNEL);
+
+	if (!class)
+		return NULL;
+	class->index = index;
+	class->d = d;
+	class->p = p;
+	class->k = d + p;
+	class->random = get_random_u32() | 1;
+	spin_lock_init(&class->lock);
+	INIT_LIST_HEAD(&class->bands);
+	INIT_LIST_HEAD(&class->full);
+	return class;
+}
+
+struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
+					unsigned int p)
+{
+	struct fusion_disk_class *disk = fusion_md_super(s->md)->class;
+	struct fusion_class *class;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		if (s->class[i]->d == d && s->class[i]->p == p)
+			return s->class[i];
+	if (i == FUSION_MAX_CLASSES)
+		return NULL;
+	class = class_new(i, d, p);
+	if (!class)
+		return NULL;
+	disk[i].data = d;
+	disk[i].parity = p;
+	s->class[i] = class;
+	return class;
+}
+
+static int space_load_bands(struct fusion_space *s)
+{
+	struct fusion_disk_band disk;
+	u32 i;
+	int r;
+
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+		unsigned int c;
+
+		r = fusion_md_get_band(s->md, i, &disk);
+		if (r)
+			return r;
+		c = le16_to_cpu(disk.class);
+		if (!c) {
+			list_add_tail(&b->list, &s->free_bands);
+			continue;
+		}
+		if (c > FUSION_MAX_CLASSES || !s->class[c - 1] ||
+		    le32_to_cpu(disk.used) > band_stripes(s, s->class[c - 1])) {
+			DMERR("metadata of band %u is damaged", i);
+			return -EINVAL;
+		}
+		b->class = s->class[c - 1];
+		b->stripes = band_stripes(s, b->class);
+		b->stored = le32_to_cpu(disk.used);
+		b->used = b->stored;
+	}
+	return 0;
+}
+
+int fusion_space_init(struct fusion_space *s)
+{
+	struct fusion_md_super *super = fusion_md_super(s->md);
+	unsigned int i;
+	int r;
+
+	mutex_init(&s->lock);
+	INIT_LIST_HEAD(&s->free_bands);
+	s->band_count = super->bands;
+	s->band_chunks = fusion_band_chunks(s->layout, super->band_units);
+	s->band = kvcalloc(s->band_count, sizeof(*s->band), GFP_KERNEL);
+	if (!s->band)
+		return -ENOMEM;
+	for (i = 0; i < FUSION_MAX_CLASSES && super->class[i].data; i++) {
+		s->class[i] = class_new(i, super->class[i].data,
+					   super->class[i].parity);
+		if (!s->class[i]) {
+			r = -ENOMEM;
+			goto bad;
+		}
+	}
+	r = space_load_bands(s);
+	if (r)
+		goto bad;
+	return 0;
+bad:
+	fusion_space_exit(s);
+	return r;
+}
+
+void fusion_space_exit(struct fusion_space *s)
+{
+	unsigned int i, j;
+	u32 b;
+
+	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
+		if (!s->class[i])
+			continue;
+		for (j = 0; j < s->class[i]->open_count; j++)
+			kfree(s->class[i]->open[j]);
+		kfree(s->class[i]->spare_set);
+		kfree(s->class[i]);
+	}
+	for (b = 0; b < s->band_count; b++)
+		band_free_bits(&s->band[b]);
+	kvfree(s->band);
+}
+
+void fusion_space_blocks(struct fusion_space *s, u64 *free_blocks,
+			 u64 *used_blocks)
+{
+	u32 units = fusion_md_super(s->md)->band_units;
+	u32 i;
+
+	*free_blocks = 0;
+	*used_blocks = 0;
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+		struct fusion_class *class = READ_ONCE(b->class);
+		u64 used = READ_ONCE(b->used);
+
+		if (class) {
+			*used_blocks += used * class->k;
+			*free_blocks += (b->stripes - used) * class->k;
+		} else {
+			*free_blocks += (u64)s->layout->n * units *
+				(s->layout->n - 1);
+		}
+	}
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Space: bands, free stripes, and the replicated sets that new tops go to.
+ *
+ * In core a band is either free (of no class), or it belongs to a class and
+ * has a bitmap of its stripes in use; the bitmaps of bands that were in use
+ * before this activation are loaded when space is first sought there.  A
+ * stripe in use may be
+ *
+ *	held	by an open set or by I/O that will make it live: a commit does
+ *		not free it even if nothing in it is live on disk yet;
+ *	dying	freed by a commit, allocatable again after a grace period that
+ *		started later (burying: after the one that is under way).
+ *
+ * On disk a stripe is stored exactly while the map refers to it: see ledger.h.
+ *
+ * A set is a primary stripe A and its mirror B.  Its data slots are drawn one
+ * by one; when all are drawn and the writes to them have ended, it closes.
+ * Several sets are open for each class, and a draw takes the less busy of two.
+ *
+ * Lock order: commit mutex -> space->lock (a mutex, for changes of bands'
+ * classes and loading) -> class->lock (irq-safe; also inside an epoch's shard
+ * lock).  band->class and what goes with it do not change while a stripe of
+ * the band is in use.
+ */
+#ifndef DM_FUSION_SPACE_H
+#define DM_FUSION_SPACE_H
+
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+
+#include "epoch.h"
+#include "member.h"
+#include "metadata.h"
+#include "pairing.h"
+
+#define FUSION_OPEN_SETS	8
+
+struct fusion_class {
+	unsigned int index;		/* in the class table */
+	unsigned int d, p, k;
+
+	spinlock_t lock;
+	struct list_head bands;		/* loaded, with free stripes */
+	struct list_head full;		/* loaded, without */
+	u64 free;			/* stripes free in @bands */
+	u32 random;			/* state of the draws */
+	unsigned int open_count;
+	unsigned int next;		/* set to look at first */
+	struct fusion_set *open[FUSION_OPEN_SETS];
+	struct fusion_set *spare_set;	/* for when memory is short */
+};
+
+struct fusion_band {
+	struct list_head list;		/* of its class, or of free bands */
+	struct fusion_class *class;	/* NULL: free */
+	u32 stripes;			/* of this band in its class */
+	u32 used;			/* in core; of an unloaded band: stored */
+	u32 stored;			/* on disk: the ledger's */
+	bool stored_dirty;		/* the ledger's */
+	bool has_dying;			/* the commit's */
+	bool burying;			/* a grace period is under way */
+	u32 burying_used;
+	/* bitmaps of stripes in one allocation, NULL: not loaded */
+	unsigned long *bits;
+	unsigned long *used_bits;
+	unsigned long *held_bits;
+	unsigned long *dying_bits;
+	unsigned long *burying_bits;
+};
+
+struct fusion_set {
+	struct list_head list;		/* of closed sets, in an epoch */
+	struct fusion_class *class;
+	u64 stripe[2];			/* A, B */
+	u64 members[2];			/* masks */
+	u8 drawn;
+	u16 in_flight;
+	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
+};
+
+struct fusion_space {
+	const struct fusion_layout *layout;
+	struct fusion_member *member;
+	struct fusion_md *md;
+	struct fusion_epochs *epochs;
+	struct fusion_grace *grace;
+	u32 block_sectors;
+	u32 band_chunks;
+	u32 band_count;
+
+	struct mutex lock;
+	struct list_head free_bands;
+	struct fusion_band *band;
+	struct fusion_class *class[FUSION_MAX_CLASSES];
+	bool has_dying;			/* the commit's */
+};
+
+/*
+ * Set up from the metadata: fields above @lock are the caller's to fill in.
+ * Sleeps.
+ */
+int fusion_space_init(struct fusion_space *s);
+void fusion_space_exit(struct fusion_space *s);
+
+/*
+ * The class of @d data and @p parity slots: made, also in the metadata's class
+ * table (which the caller commits), if there is none.  Sleeps; NULL: all
+ * entries are taken or no memory.
+ */
+struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
+					unsigned int p);
+
+/* Where a live place is: member index and sector on it.  Any context. */
+static inline sector_t fusion_space_locate(const struct fusion_space *s,
+					   u64 place, u32 *member)
+{
+	u64 stripe = fusion_place_stripe(place);
+	u32 b = fusion_stripe_band(stripe);
+	struct fusion_spot spot;
+
+	spot = fusion_layout_home(s->layout, s->band[b].class->k,
+				  fusion_stripe_index(stripe),
+				  fusion_place_slot(place));
+	*member = spot.member;
+	return s->member[spot.member].offset_sectors +
+		((u64)b * s->band_chunks + spot.chunk) * s->block_sectors;
+}
+
+/* Slots of a stripe that a good place is in. */
+static inline unsigned int fusion_space_width(const struct fusion_space *s,
+					      u64 stripe)
+{
+	return s->band[fusion_stripe_band(stripe)].class->k;
+}
+
+/*
+ * Could @place, read from the metadata, be a place of this pool?  Locating
+ * one that could not would run off the tables.
+ */
+bool fusion_space_place_ok(const struct fusion_space *s, u64 place);
+
+/*
+ * Draw a place for a new top: a data slot of an open set and its mirror's.
+ * The set is held until fusion_set_put().  Fills in @top->place.
+ * -EAGAIN: call fusion_space_refill() and try again.  Any context.
+ */
+struct fusion_set *fusion_space_draw_top(struct fusion_space *s,
+					 struct fusion_class *class,
+					 struct fusion_top *top);
+
+/* The write to a drawn place has ended, its change, if any, is recorded. */
+void fusion_set_put(struct fusion_space *s, struct fusion_set *set);
+
+/*
+ * Close the open sets of @class that nothing is being written to, drawn or
+ * not: it has no volumes any more.  The next commit frees what is not live.
+ */
+void fusion_space_close_idle(struct fusion_space *s,
+			     struct fusion_class *class);
+
+/*
+ * Draw a stripe for a direct write.  It is held until
+ * fusion_space_unhold().  -EAGAIN as above.  Any context.
+ */
+int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
+			     u64 *stripe);
+
+/*
+ * A drawn stripe is live now (its changes are recorded) or, if not @live,
+ * was not used: then it is free at once.
+ */
+void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live);
+
+/* Free stripes that the draws need. */
+#define FUSION_NEED_TOP		2	/* a set takes two */
+#define FUSION_NEED_STRIPE	1
+
+/*
+ * Get at least @need free stripes for @class: take a free band, or load one
+ * of its own.  @commit_lock is taken, for loading only.  Sleeps.  -ENOSPC:
+ * there are none.
+ */
+int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
+			unsigned int need, struct mutex *commit_lock);
+
+/* ---- for the commit, under its mutex ---- */
+
+/* The commit frees @stripe: it has left the disk.  */
+void fusion_space_release(struct fusion_space *s, u64 stripe);
+
+/* A set has closed: its stripes are not held any more.  Frees @set. */
+void fusion_space_close_set(struct fusion_space *s, struct fusion_set *set);
+
+/* A grace period starts: for the stripes that are dying now. */
+void fusion_space_begin_bury(struct fusion_space *s);
+
+/* It has ended: they are free.  Without the commit mutex; sleeps. */
+void fusion_space_bury(struct fusion_space *s);
+
+/*
+ * Home slots that are free, and those of stripes in use, in blocks over all
+ * members; for status.
+ */
+void fusion_space_blocks(struct fusion_space *s, u64 *free_blocks,
+			 u64 *used_blocks);
+
+#endif /* DM_FUSION_SPACE_H */

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Volumes.  See volumes.h.
+ */
+#include <linux/ctype.h>
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "volumes.h"
+#include "waiters.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Tops and base groups that one step of a deletion takes. */
+#define DELETE_STEP	512
+
+struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
+
+	list_for_each_entry(v, &pool->volumes, list)
+		if (v->id == id)
+			return v;
+	return NULL;
+}
+
+static struct fusion_volume *volume_by_name(struct fusion_pool *pool,
+					    const char *name)
+{
+	struct fusion_volume *v;
+
+	list_for_each_entry(v, &pool->volumes, list)
+		if (!v->deleting && !strcmp(v->name, name))
+			return v;
+	return NULL;
+}
+
+static int volume_put(struct fusion_pool *pool, struct fusion_volume *v)
+{
+	struct fusion_disk_volume disk;
+
+	memset(&disk, 0, sizeof(disk));
+	disk.blocks = cpu_to_le64(v->blocks);
+	disk.mapped = cpu_to_le64(v->mapped);
+	disk.tops = cpu_to_le64(v->tops);
+	disk.class = cpu_to_le16(v->class->index);
+	disk.flags = cpu_to_le16(v->deleting ? FUSION_VOLUME_DELETING : 0);
+	memcpy(disk.name, v->name, sizeof(disk.name));
+	v->counts_dirty = false;
+	return fusion_md_put_volume(pool->md, v->id, &disk);
+}
+
+static int volume_commit(struct fusion_pool *pool, struct fusion_volume *v)
+{
+	int r = volume_put(pool, v);
+
+	if (!r)
+		r = fusion_commit_transaction(pool);
+	if (r)
+		fusion_pool_set_mode(pool, FUSION_RO);
+	return r;
+}
+
+static bool name_ok(const char *name)
+{
+	const char *c;
+
+	if (!*name || strlen(name) >= FUSION_NAME_BYTES || *name == '-' ||
+	    *name == '.')
+		return false;
+	for (c = name; *c; c++)
+		if (!isascii(*c) || (!isalnum(*c) && !strchr("_.+-", *c)))
+			return false;
+	return true;
+}
+
+/* Size in sectors to blocks; 0: not a size a volume can have. */
+static u64 size_blocks(struct fusion_pool *pool, u64 sectors)
+{
+	if (!sectors || (sectors & (pool->block_sectors - 1)) ||
+	    sectors >> pool->block_shift > FUSION_MAX_BLOCKS ||
+	    sectors > (u64)LLONG_MAX >> SECTOR_SHIFT)
+		return 0;
+	return sectors >> pool->block_shift;
+}
+
+static int create_locked(struct fusion_pool *pool, struct fusion_volume *v,
+			 unsigned int data, unsigned int parity)
+{
+	const char *pool_name = fusion_pool_name(pool);
+	int r;
+
+	if (fusion_volume_find(pool, v->id)) {
+		DMERR("%s: volume id %u is in use already", pool_name, v->id);
+		return -EEXIST;
+	}
+	if (volume_by_name(pool, v->name)) {
+		DMERR("%s: a volume named %s exists already", pool_name,
+		      v->name);
+		return -EEXIST;
+	}
+	v->class = fusion_space_class(&pool->space, data, parity);
+	if (!v->class) {
+		DMERR("%s: no more than %u different widths fit in a pool",
+		      pool_name, FUSION_MAX_CLASSES);
+		return -ENOSPC;
+	}
+	r = volume_commit(pool, v);
+	if (!r)
+		list_add_tail(&v->list, &pool->volumes);
+	return r;
+}
+
+int fusion_volume_create(struct fusion_pool *pool, u32 id, const char *name,
+			 u64 sectors, unsigned int data, unsigned int parity)
+{
+	unsigned int widest = fusion_layout_max_width(&pool->layout);
+	u64 blocks = size_blocks(pool, sectors);
+	struct fusion_volume *v;
+	int r;
+
+	if (id > FUSION_MAX_VOLUME_ID) {
+		DMERR("%s: a volume's id is at most %u",
+		      fusion_pool_name(pool), FUSION_MAX_VOLUME_ID);
+		return -EINVAL;
+	}
+	if (!name_ok(name)) {
+		DMERR("%s: a volume's name has 1 to %u of A-Z a-z 0-9 _ . + - and does not begin with - or .",
+		      fusion_pool_name(pool), FUSION_NAME_BYTES - 1);
+		return -EINVAL;
+	}
+	if (!blocks) {
+		DMERR("%s: size of volume %s must be a multiple of %u sectors and not too large",
+		      fusion_pool_name(pool), name, pool->block_sectors);
+		return -EINVAL;
+	}
+	if (parity != 1) {
+		DMERR("%s: volume %s: only one parity slot is supported",
+		      fusion_pool_name(pool), name);
+		return -EINVAL;
+	}
+	if (data < 2 || data >= widest || data + parity > widest) {
+		DMERR("%s: volume %s: with %u members and %u spares, data slots are 2 to %u",
+		      fusion_pool_name(pool), name, pool->layout.n,
+		      pool->layout.spares, widest - parity);
+		return -EINVAL;
+	}
+	v = kzalloc(sizeof(*v), GFP_KERNEL);
+	if (!v)
+		return -ENOMEM;
+	v->pool = pool;
+	v->id = id;
+	v->blocks = blocks;
+	strscpy(v->name, name, sizeof(v->name));
+	mutex_lock(&pool->commit_lock);
+	r = create_locked(pool, v, data, parity);
+	mutex_unlock(&pool->commit_lock);
+	if (r)
+		kfree(v);
+	return r;
+}
+
+int fusion_volume_resize(struct fusion_pool *pool, u32 id, u64 sectors)
+{
+	u64 blocks = size_blocks(pool, sectors), before;
+	struct fusion_volume *v;
+	int r = -EINVAL;
+
+	mutex_lock(&pool->commit_lock);
+	v = fusion_volume_find(pool, id);
+	if (!v || v->deleting) {
+		DMERR("%s: there is no volume with id %u",
+		      fusion_pool_name(pool), id);
+		r = -ENODEV;
+	} else if (!blocks) {
+		DMERR("%s: size of volume %s must be a multiple of %u sectors and not too large",
+		      fusion_pool_name(pool), v->name, pool->block_sectors);
+	} else if (blocks < v->blocks) {
+		DMERR("%s: volume %s cannot be made smaller than its %llu sectors",
+		      fusion_pool_name(pool), v->name,
+		      v->blocks << pool->block_shift);
+	} else {
+		before = v->blocks;
+		v->blocks = blocks;
+		r = volume_commit(pool, v);
+		if (r)
+			v->blocks = before;
+	}
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+int fusion_volume_mark_deleted(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
+	int r;
+
+	mutex_lock(&pool->commit_lock);
+	v = fusion_volume_find(pool, id);
+	if (!v || v->deleting) {
+		DMERR("%s: there is no volume with id %u",
+		      fusion_pool_name(pool), id);
+		r = -ENODEV;
+	} else {
+		v->deleting = true;
+		r = volume_commit(pool, v);
+	}
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+/* ---- deletion ---- */
+
+/* An error makes the pool read-only: see delete_step(). */
+static int delete_place(struct fusion_pool *pool, u64 place)
+{
+	if (!fusion_space_place_ok(&pool->space, place)) {
+		DMERR("%s: metadata has an impossible place",
+		      fusion_pool_name(pool));
+		return -EIO;
+	}
+	return fusion_ledger_dead(&pool->ledger, place);
+}
+
+static int delete_tops(struct fusion_pool *pool, struct fusion_volume *v,
+		       unsigned int *budget)
+{
+	struct fusion_disk_top top;
+	u64 block = 0;
+	int r;
+
+	while (*budget) {
+		r = fusion_md_next_top(pool->md, v->id, &block, &top);
+		if (r)
+			return r == -ENODATA ? 0 : r;
+		r = delete_place(pool, le64_to_cpu(top.place[0]));
+		if (!r)
+			r = delete_place(pool, le64_to_cpu(top.place[1]));
+		if (!r)
+			r = fusion_md_put_top(pool->md, v->id, block, NULL);
+		if (r)
+			return r;
+		--*budget;
+	}
+	return 0;
+}
+
+static int delete_bases(struct fusion_pool *pool, struct fusion_volume *v,
+			unsigned int *budget)
+{
+	struct fusion_disk_base *base;
+	unsigned int i;
+	u64 group = 0;
+	int r = 0;
+
+	base = kmalloc(sizeof(*base), GFP_NOIO);
+	if (!base)
+		return -ENOMEM;
+	while (*budget) {
+		r = fusion_md_next_base(pool->md, v->id, &group, base);
+		for (i = 0; !r && i < FUSION_GROUP_BLOCKS; i++)
+			if (base->place[i])
+				r = delete_place(pool,
+						 le64_to_cpu(base->place[i]));
+		if (r)
+			break;
+		memset(base, 0, sizeof(*base));
+		r = fusion_md_put_base(pool->md, v->id, group, base);
+		if (r)
+			break;
+		--*budget;
+	}
+	kfree(base);
+	return r == -ENODATA ? 0 : r;
+}
+
+/* One step; *@done: nothing of the volume is left, @v is freed. */
+static int delete_step(struct fusion_pool *pool, struct fusion_volume *v,
+		       bool *done)
+{
+	unsigned int budget = DELETE_STEP;
+	int r;
+
+	r = delete_tops(pool, v, &budget);
+	if (!r)
+		r = delete_bases(pool, v, &budget);
+	if (!r)
+		r = fusion_ledger_finish(&pool->ledger);
+	*done = budget;
+	if (!r && *done)
+		r = fusion_md_put_volume(pool->md, v->id, NULL);
+	if (!r)
+		r = fusion_commit_transaction(pool);
+	if (r) {
+		/* half a step must not be committed by anybody else */
+		fusion_pool_set_mode(pool, FUSION_RO);
+	} else if (*done) {
+		list_del(&v->list);
+		kfree(v);
+	}
+	return r;
+}
+
+/* Under commit_lock. */
+static struct fusion_volume *next_marked(struct fusion_pool *pool)
+{
+	struct fusion_volume *v;
+
+	list_for_each_entry(v, &pool->volumes, list)
+		if (v->deleting)
+			return v;
+	return NULL;
+}
+
+/* Under commit_lock. */
+static void close_unused_classes(struct fusion_pool *pool)
+{
+	struct fusion_volume *v;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++) {
+		bool used = false;
+
+		list_for_each_entry(v, &pool->volumes, list)
+			used |= v->class->index == i;
+		if (!used)
+			fusion_space_close_idle(&pool->space,
+						pool->space.class[i]);
+	}
+}
+
+int fusion_volumes_delete_marked(struct fusion_pool *pool)
+{
+	struct fusion_volume *v;
+	bool done;
+	int r = 0;
+
+	mutex_lock(&pool->delete_lock);
+	/* The last changes of the volumes must be in the trees. */
+	r = fusion_commit(pool);
+	mutex_lock(&pool->commit_lock);
+	while (!r && (v = next_marked(pool))) {
+		fusion_map_drop_volume(&pool->map, v->id);
+		do {
+			/* the mark is durable: the next activation goes on */
+			r = READ_ONCE(pool->active) ?
+				delete_step(pool, v, &done) : -EINTR;
+			/* let others commit between the steps */
+			mutex_unlock(&pool->commit_lock);
+			cond_resched();
+			mutex_lock(&pool->commit_lock);
+		} while (!r && !done);
+	}
+	close_unused_classes(pool);
+	mutex_unlock(&pool->commit_lock);
+	if (!r)
+		r = fusion_commit(pool);
+	if (!r) {
+		/* twice: a period may have been under way when the last began */
+		fusion_grace_wait(&pool->grace);
+		r = fusion_commit(pool);
+		fusion_grace_wait(&pool->grace);
+	}
+	mutex_unlock(&pool->delete_lock);
+	return r;
+}
+
+/* ---- table ---- */
+
+void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops)
+{
+	struct fusion_volume *v = fusion_volume_find(context, volume);
+
+	if (!v || (!mapped && !tops))
+		return;
+	v->mapped += mapped;
+	v->tops += tops;
+	v->counts_dirty = true;
+}
+
+int fusion_volumes_write_counts(struct fusion_pool *pool)
+{
+	struct fusion_volume *v;
+	int r = 0;
+
+	list_for_each_entry(v, &pool->volumes, list) {
+		if (v->counts_dirty)
+			r = volume_put(pool, v);
+		if (r)
+			break;
+	}
+	return r;
+}
+
+static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
+					      const struct fusion_disk_volume *disk)
+{
+	unsigned int class = le16_to_cpu(disk->class);
+	struct fusion_volume *v;
+
+	if (class >= FUSION_MAX_CLASSES || !pool->space.class[class] ||
+	    !le64_to_cpu(disk->blocks) ||
+	    le64_to_cpu(disk->blocks) > FUSION_MAX_BLOCKS ||
+	    strnlen(disk->name, sizeof(disk->name)) == sizeof(disk->name) ||
+	    !name_ok(disk->name)) {
+		DMERR("%s: metadata of volume %u is damaged",
+		      fusion_pool_name(pool), id);
+		return ERR_PTR(-EINVAL);
+	}
+	v = kzalloc(sizeof(*v), GFP_KERNEL);
+	if (!v)
+		return ERR_PTR(-ENOMEM);
+	v->pool = pool;
+	v->id = id;
+	v->class = pool->space.class[class];
+	v->blocks = le64_to_cpu(disk->blocks);
+	v->mapped = le64_to_cpu(disk->mapped);
+	v->tops = le64_to_cpu(disk->tops);
+	v->deleting = le16_to_cpu(disk->flags) & FUSION_VOLUME_DELETING;
+	memcpy(v->name, disk->name, sizeof(v->name));
+	return v;
+}
+
+int fusion_volumes_load(struct fusion_pool *pool)
+{
+	struct fusion_disk_volume disk;
+	struct fusion_volume *v;
+	u32 id = 0;
+	int r;
+
+	for (;; id++) {
+		r = fusion_md_next_volume(pool->md, &id, &disk);
+		if (r)
+			return r == -ENODATA ? 0 : r;
+		v = volume_from_disk(pool, id, &disk);
+		if (IS_ERR(v))
+			return PTR_ERR(v);
+		list_add_tail(&v->list, &pool->volumes);
+	}
+}
+
+void fusion_volumes_exit(struct fusion_pool *pool)
+{
+	struct fusion_volume *v, *next;
+
+	list_for_each_entry_safe(v, next, &pool->volumes, list) {
+		list_del(&v->list);
+		kfree(v);
+	}
+}

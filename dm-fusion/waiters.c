@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Waiters.  See waiters.h.
+ */
+#include <linux/module.h>
+
+#include "commit.h"
+#include "waiters.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+static unsigned int no_space_timeout = 60;
+module_param(no_space_timeout, uint, 0644);
+MODULE_PARM_DESC(no_space_timeout,
+		 "Seconds that writes wait for space before they fail (0: for ever)");
+
+static void waiters_fail(struct list_head *list, blk_status_t status)
+{
+	struct fusion_waiter *w, *next;
+
+	list_for_each_entry_safe(w, next, list, list)
+		w->fail(w, status);
+}
+
+static void waiters_retry(struct list_head *list)
+{
+	struct fusion_waiter *w, *next;
+
+	list_for_each_entry_safe(w, next, list, list)
+		w->retry(w);
+}
+
+static void parked_timeout(struct work_struct *work)
+{
+	struct fusion_pool *pool = container_of(to_delayed_work(work),
+						struct fusion_pool,
+						parked_timeout);
+	LIST_HEAD(list);
+
+	spin_lock_irq(&pool->waiters_lock);
+	list_splice_init(&pool->parked, &list);
+	spin_unlock_irq(&pool->waiters_lock);
+	if (list_empty(&list))
+		return;
+	DMWARN("%s: no space was freed for %u seconds: writes that waited fail",
+	       fusion_pool_name(pool), no_space_timeout);
+	waiters_fail(&list, BLK_STS_NOSPC);
+}
+
+void fusion_waiters_init(struct fusion_pool *pool)
+{
+	spin_lock_init(&pool->waiters_lock);
+	INIT_LIST_HEAD(&pool->waiters);
+	INIT_LIST_HEAD(&pool->parked);
+	INIT_DELAYED_WORK(&pool->parked_timeout, parked_timeout);
+}
+
+void fusion_waiters_exit(struct fusion_pool *pool)
+{
+	cancel_delayed_work_sync(&pool->parked_timeout);
+}
+
+void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
+			   struct fusion_volume *volume)
+{
+	blk_status_t status = BLK_STS_OK;
+	unsigned long flags;
+
+	w->volume = volume;
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	/* after this, changes that free space are in this epoch or earlier */
+	w->epoch = READ_ONCE(pool->epochs.current_number);
+	/* and a look for space before the last freeing says nothing */
+	if (w->freed != pool->freed)
+		w->judged = false;
+	if (!fusion_pool_writable(pool))
+		status = BLK_STS_IOERR;
+	else
+		list_add_tail(&w->list, &pool->waiters);
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	if (status)
+		w->fail(w, status);
+	else
+		fusion_commit_kick(pool);
+}
+
+/* Say so, and how long the parked wait; unless space came in between. */
+static void waiters_out_of_space(struct fusion_pool *pool)
+{
+	bool none;
+
+	fusion_pool_set_mode(pool, FUSION_OUT_OF_SPACE);
+	if (no_space_timeout)
+		queue_delayed_work(pool->io_wq, &pool->parked_timeout,
+				   no_space_timeout * HZ);
+	spin_lock_irq(&pool->waiters_lock);
+	none = list_empty(&pool->parked) && !pool->error_if_no_space;
+	spin_unlock_irq(&pool->waiters_lock);
+	if (none)
+		fusion_pool_set_mode(pool, FUSION_RW);
+}
+
+void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
+			      bool freeing)
+{
+	struct fusion_waiter *w, *next;
+	bool ro = !fusion_pool_writable(pool);
+	bool again = false, park = false;
+	LIST_HEAD(retry);
+	LIST_HEAD(fail);
+
+	spin_lock_irq(&pool->waiters_lock);
+	list_for_each_entry_safe(w, next, &pool->waiters, list) {
+		if (w->epoch > number) {
+			again = true;
+		} else if (ro) {
+			w->status = BLK_STS_IOERR;
+			list_move_tail(&w->list, &fail);
+		} else if (freeing) {
+			/* fusion_waiters_freed() will follow */
+			continue;
+		} else if (w->judged) {
+			park = true;
+			w->status = pool->error_if_no_space ? BLK_STS_NOSPC :
+				w->volume->wait_forbidden;
+			list_move_tail(&w->list, w->status ? &fail :
+				       &pool->parked);
+		} else {
+			/* the commit may have been all that was missing */
+			w->judged = true;
+			list_move_tail(&w->list, &retry);
+		}
+	}
+	if (ro)
+		list_for_each_entry_safe(w, next, &pool->parked, list) {
+			w->status = BLK_STS_IOERR;
+			list_move_tail(&w->list, &fail);
+		}
+	spin_unlock_irq(&pool->waiters_lock);
+
+	waiters_retry(&retry);
+	if (park)
+		waiters_out_of_space(pool);
+	list_for_each_entry_safe(w, next, &fail, list)
+		w->fail(w, w->status);
+	if (again)
+		fusion_commit_kick(pool);
+}
+
+void fusion_waiters_freed(struct fusion_pool *pool)
+{
+	struct fusion_waiter *w;
+	LIST_HEAD(list);
+
+	cancel_delayed_work(&pool->parked_timeout);
+	if (fusion_pool_mode(pool) == FUSION_OUT_OF_SPACE)
+		fusion_pool_set_mode(pool, FUSION_RW);
+	spin_lock_irq(&pool->waiters_lock);
+	pool->freed++;
+	list_splice_tail_init(&pool->parked, &list);
+	list_splice_tail_init(&pool->waiters, &list);
+	spin_unlock_irq(&pool->waiters_lock);
+	list_for_each_entry(w, &list, list)
+		w->judged = false;
+	waiters_retry(&list);
+}
+
+void fusion_waiters_forbid(struct fusion_volume *volume, blk_status_t status)
+{
+	struct fusion_pool *pool = volume->pool;
+	struct fusion_waiter *w, *next;
+	LIST_HEAD(list);
+
+	spin_lock_irq(&pool->waiters_lock);
+	volume->wait_forbidden = status;
+	list_for_each_entry_safe(w, next, &pool->parked, list)
+		if (w->volume == volume)
+			list_move_tail(&w->list, &list);
+	spin_unlock_irq(&pool->waiters_lock);
+	waiters_fail(&list, status);
+}
+
+void fusion_waiters_allow(struct fusion_volume *volume)
+{
+	spin_lock_irq(&volume->pool->waiters_lock);
+	volume->wait_forbidden = BLK_STS_OK;
+	spin_unlock_irq(&volume->pool->waiters_lock);
+}

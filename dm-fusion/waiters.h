@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Waiters: writes that found no space, or no room in the epoch.
+ *
+ * A waiter first waits for a commit that covers the epoch it came in: changes
+ * already made may free what it needs.  If then there is still no space and
+ * none on its way, it fails or, with queue_if_no_space, is parked until space
+ * is freed or no_space_timeout ends.
+ */
+#ifndef DM_FUSION_WAITERS_H
+#define DM_FUSION_WAITERS_H
+
+#include "pool.h"
+
+void fusion_waiters_init(struct fusion_pool *pool);
+void fusion_waiters_exit(struct fusion_pool *pool);
+
+/* A look for space begins: to be said before it. */
+static inline void fusion_waiter_look(struct fusion_pool *pool,
+				      struct fusion_waiter *w)
+{
+	w->freed = READ_ONCE(pool->freed);
+}
+
+/*
+ * Wait; @w's callbacks are set, @w->judged is false at first, kept when the
+ * retry finds no space again, and false for who waits for room in the epoch.
+ */
+void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
+			   struct fusion_volume *volume);
+
+/* Epoch @number is committed; @freeing: stripes are on their way. */
+void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
+			      bool freeing);
+/* Space has become free. */
+void fusion_waiters_freed(struct fusion_pool *pool);
+
+/*
+ * Nobody of @volume may be parked: @status for those who are or would be.
+ * Who waits for a commit only goes on.  Undone by fusion_waiters_allow().
+ */
+void fusion_waiters_forbid(struct fusion_volume *volume, blk_status_t status);
+void fusion_waiters_allow(struct fusion_volume *volume);
+
+#endif /* DM_FUSION_WAITERS_H */

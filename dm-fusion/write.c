@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Writes within a block: in place, or to a new top.
+ *
+ * What can be lost:
+ *
+ * In place, the pages go to both replicas at once.  A power cut leaves each
+ * page of each replica old or new, as for any disk; the replicas may differ
+ * until resync copies the primary over the mirror.  Pages that the top did not
+ * hold before enter its mask in the epoch after they are written: until that
+ * commit they are read from where they were.
+ *
+ * A new top's pages go to a pair of slots that nothing refers to.  When both
+ * are written, the map in core is switched, the change enters the epoch and
+ * the write is acknowledged.  Until the commit, a power cut leaves the old
+ * mapping, whose stripes are not reused before; after it, the new one, whose
+ * data the commit has flushed.
+ *
+ * A write that fails on a member is answered with an error.  If it was in
+ * place, the replicas may differ: the top is marked for resync, first.
+ */
+#include "commit.h"
+#include "io.h"
+#include "waiters.h"
+
+static int write_step(struct fusion_io *io, bool may_block);
+
+/* Run the path again, in a worker, where it may block. */
+static void write_work(struct work_struct *work)
+{
+	struct fusion_io *io = container_of(work, struct fusion_io, work);
+
+	if (write_step(io, true) == DM_MAPIO_REMAPPED)
+		submit_bio_noacct(io->bio);
+}
+
+static int write_defer(struct fusion_io *io)
+{
+	fusion_defer(io, io->volume->pool->io_wq, write_work);
+	return DM_MAPIO_SUBMITTED;
+}
+
+static void write_granted(struct fusion_hold *hold)
+{
+	struct fusion_io *io = container_of(hold, struct fusion_io, hold);
+
+	io->held = true;
+	write_defer(io);
+}
+
+static void write_unhold(struct fusion_io *io)
+{
+	if (!io->held)
+		return;
+	io->held = false;
+	fusion_hold_drop(&io->volume->pool->locks, &io->hold);
+}
+
+static int write_fail(struct fusion_io *io, blk_status_t status)
+{
+	write_unhold(io);
+	io->kind = FUSION_IO_OTHER;
+	fusion_end(io->bio, status);
+	return DM_MAPIO_SUBMITTED;
+}
+
+static void write_retry(struct fusion_waiter *w)
+{
+	write_defer(container_of(w, struct fusion_io, waiter));
+}
+
+static void write_wait_failed(struct fusion_waiter *w, blk_status_t status)
+{
+	write_fail(container_of(w, struct fusion_io, waiter), status);
+}
+
+/* Let the block go and wait for space, or for room in the epoch. */
+static int write_wait(struct fusion_io *io)
+{
+	write_unhold(io);
+	io->waiter.retry = write_retry;
+	io->waiter.fail = write_wait_failed;
+	fusion_wait_for_space(io->volume->pool, &io->waiter, io->volume);
+	return DM_MAPIO_SUBMITTED;
+}
+
+/* ---- sending ---- */
+
+static void mirror_end(struct bio *mirror)
+{
+	struct fusion_io *io = container_of(mirror, struct fusion_io, mirror);
+
+	fusion_member_end_write(io->mirror_member);
+	io->status = mirror->bi_status;
+	bio_uninit(mirror);
+	if (atomic_dec_and_test(&io->pending))
+		bio_endio(io->bio);
+}
+
+/*
+ * Send the mirror's copy; the clone itself, aimed at the primary, is the
+ * caller's to submit.
+ */
+static int write_send(struct fusion_io *io, const struct fusion_top *top)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct bio *bio = io->bio;
+	unsigned int page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
+	sector_t sector;
+	u32 member;
+
+	io->kind = FUSION_IO_WRITE;
+	io->primary_done = false;
+	io->status = BLK_STS_OK;
+	atomic_set(&io->pending, 2);
+
+	sector = fusion_space_locate(&pool->space, top->place[1], &member);
+	io->mirror_member = &pool->member[member];
+	/* cannot fail: no crypt or integrity context reaches this target */
+	bio_init_clone(io->mirror_member->bdev, &io->mirror, bio, GFP_NOIO);
+	io->mirror.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
+	io->mirror.bi_opf &= ~REQ_POLLED;	/* nobody polls for this one */
+	io->mirror.bi_end_io = mirror_end;
+	io->member = fusion_aim(pool, bio, top->place[0], page);
+	fusion_member_start(io->mirror_member);
+	fusion_member_start(io->member);
+	submit_bio_noacct(&io->mirror);
+	return DM_MAPIO_REMAPPED;
+}
+
+/* FUA goes down only if no commit is needed to make the write findable. */
+static void write_needs_commit(struct fusion_io *io)
+{
+	if (io->bio->bi_opf & REQ_FUA) {
+		io->bio->bi_opf &= ~REQ_FUA;
+		io->commit = true;
+	}
+}
+
+/* What an overlay said, copied under RCU. */
+struct write_target {
+	bool overlay;
+	u64 epoch;
+	struct fusion_top top;
+};
+
+static int write_in_place(struct fusion_io *io, struct write_target *t,
+			  gfp_t gfp)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	int r;
+
+	if (io->pages & ~t->top.mask) {
+		if (unlikely(fusion_commit_crowded(pool))) {
+			io->waiter.judged = false;
+			return write_wait(io);
+		}
+		r = fusion_update_prepare(&pool->map, &io->update,
+					  io->volume->id, io->block, false,
+					  gfp);
+		if (r)
+			return r;
+		write_needs_commit(io);
+	} else if (t->epoch > READ_ONCE(pool->epochs.committed)) {
+		write_needs_commit(io);
+	}
+	fusion_count(pool, in_place);
+	return write_send(io, &t->top);
+}
+
+static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_class *class = io->volume->class;
+	int r;
+
+	if (unlikely(fusion_commit_crowded(pool))) {
+		io->waiter.judged = false;
+		return write_wait(io);
+	}
+	if (unlikely(READ_ONCE(pool->metadata_low)))
+		return write_wait(io);
+	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
+				  io->block, true, gfp);
+	if (r)
+		return r;
+	fusion_waiter_look(pool, &io->waiter);
+	io->set = fusion_space_draw_top(&pool->space, class, &io->top);
+	if (!io->set) {
+		fusion_update_cancel(&pool->map, &io->update);
+		if (!may_block)
+			return -ENOMEM;	/* not to be tried again from here */
+		r = fusion_space_refill(&pool->space, class, FUSION_NEED_TOP,
+					&pool->commit_lock);
+		if (!r)
+			return -EAGAIN;
+		return r == -ENOSPC ? write_wait(io) :
+			write_fail(io, errno_to_blk_status(r));
+	}
+	io->top.mask = io->pages;
+	io->top.generation = pool->generation;
+	write_needs_commit(io);
+	fusion_count(pool, new_top);
+	return write_send(io, &io->top);
+}
+
+/* ---- the path ---- */
+
+/* -EAGAIN: the block's chunk is not in the cache. */
+static int write_look(struct fusion_io *io, struct write_target *t)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_overlay *ov;
+	u64 entry;
+
+	rcu_read_lock();
+	entry = fusion_map_entry(&pool->map, io->volume->id, io->block);
+	if (entry == FUSION_ENTRY_MISS) {
+		rcu_read_unlock();
+		return -EAGAIN;
+	}
+	ov = fusion_entry_overlay(entry);
+	t->overlay = ov;
+	if (ov) {
+		t->epoch = READ_ONCE(ov->epoch);
+		t->top = ov->top;
+	}
+	rcu_read_unlock();
+	return 0;
+}
+
+/*
+ * Take the hold that the block's state asks for.  0: held; -EINPROGRESS:
+ * write_granted() goes on.
+ */
+static int write_hold(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct write_target t;
+	int r;
+
+	r = write_look(io, &t);
+	if (r)
+		return r;
+	if (!fusion_hold_take(&pool->locks, &io->hold,
+			      fusion_block_key(io->volume->id, io->block),
+			      t.overlay ? io->pages : FUSION_HOLD_EXCLUSIVE,
+			      write_granted))
+		return -EINPROGRESS;
+	io->held = true;
+	return 0;
+}
+
+/*
+ * One try: DM_MAPIO_*, or -EAGAIN: look again, or another error, which unless
+ * @may_block means to go on in a worker.
+ */
+static int write_try(struct fusion_io *io, bool may_block)
+{
+	gfp_t gfp = may_block ? GFP_NOIO : GFP_NOWAIT;
+	struct write_target t;
+	int r;
+
+	if (unlikely(!fusion_pool_writable(io->volume->pool)))
+		return write_fail(io, BLK_STS_IOERR);
+	if (!io->held) {
+		r = write_hold(io);
+		if (r == -EINPROGRESS)
+			return DM_MAPIO_SUBMITTED;
+		if (r)
+			return r;
+	}
+	/* whether there is an overlay cannot change any more */
+	r = write_look(io, &t);
+	if (r)
+		return r;
+	if (t.overlay)
+		return write_in_place(io, &t, gfp);
+	if (io->hold.pages != FUSION_HOLD_EXCLUSIVE) {
+		/* it was there when we looked first, and has been moved */
+		write_unhold(io);
+		return -EAGAIN;
+	}
+	return write_new_top(io, gfp, may_block);
+}
+
+static int write_step(struct fusion_io *io, bool may_block)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	u64 entry;
+	int r;
+
+	for (;;) {
+		r = write_try(io, may_block);
+		if (likely(r >= 0))
+			return r;
+		if (r != -EAGAIN)
+			break;
+		rcu_read_lock();
+		entry = fusion_map_entry(&pool->map, io->volume->id, io->block);
+		rcu_read_unlock();
+		if (entry != FUSION_ENTRY_MISS)
+			continue;
+		r = fusion_volume_load(io->volume, io->block, may_block);
+		if (r)
+			break;
+	}
+	if (!may_block)
+		return write_defer(io);
+	return write_fail(io, errno_to_blk_status(r));
+}
+
+int fusion_write_map(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_class *class = io->volume->class;
+	struct bio *bio = io->bio;
+	sector_t sector = bio->bi_iter.bi_sector;
+	unsigned int pages = bio_sectors(bio) / FUSION_PAGE_SECTORS;
+	unsigned int page = fusion_sector_page(pool, sector);
+	unsigned int blocks = bio_sectors(bio) >> pool->block_shift;
+
+	io->block = fusion_sector_block(pool, sector);
+	io->waiter.judged = false;
+	io->commit = false;
+	io->held = false;
+	io->update.chunk = NULL;
+	io->set = NULL;
+
+	if (!page && blocks > fusion_large_threshold(class)) {
+		blocks = min(blocks, class->d);
+		if (blocks << pool->block_shift < bio_sectors(bio))
+			dm_accept_partial_bio(bio, blocks << pool->block_shift);
+		return fusion_large_map(io);
+	}
+	if (pages > pool->block_pages - page) {
+		pages = pool->block_pages - page;
+		dm_accept_partial_bio(bio, pages * FUSION_PAGE_SECTORS);
+	}
+	io->pages = fusion_mask(page, pages);
+	return write_step(io, false);
+}
+
+/* ---- the end ---- */
+
+/* An in-place write failed: its replicas may differ now. */
+static void write_failed_work(struct work_struct *work)
+{
+	struct fusion_io *io = container_of(work, struct fusion_io, work);
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+	int r;
+
+	r = fusion_volume_prepare(io->volume, io->block, &io->update);
+	if (!r) {
+		shard = fusion_epoch_enter(&pool->epochs, &flags);
+		fusion_update_generation(&pool->map, shard, &io->update, 0);
+		fusion_epoch_exit(shard, flags);
+		fusion_commit_soon(pool);
+	} else {
+		fusion_pool_set_mode(pool, FUSION_RO);
+	}
+	write_unhold(io);
+	io->kind = FUSION_IO_OTHER;
+	fusion_end(io->bio, io->status);
+}
+
+/* Both replicas are written: record the change. */
+static void write_record(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+
+	shard = fusion_epoch_enter(&pool->epochs, &flags);
+	if (io->set)
+		fusion_update_top(&pool->map, shard, &io->update, &io->top,
+				  io->pages == fusion_mask(0, pool->block_pages));
+	else
+		fusion_update_pages(&pool->map, shard, &io->update, io->pages);
+	fusion_epoch_exit(shard, flags);
+	fusion_commit_soon(pool);
+}
+
+/*
+ * The clone ends first when the primary has its copy, and, if the mirror's is
+ * not there yet, again when it is.
+ */
+int fusion_write_end(struct fusion_io *io, blk_status_t *status)
+{
+	struct fusion_pool *pool = io->volume->pool;
+
+	if (!io->primary_done) {
+		io->primary_done = true;
+		fusion_member_end_write(io->member);
+		if (!atomic_dec_and_test(&io->pending))
+			return DM_ENDIO_INCOMPLETE;
+	}
+	if (!*status)
+		*status = io->status;
+
+	io->kind = FUSION_IO_OTHER;
+	if (io->update.chunk) {
+		if (!*status)
+			write_record(io);
+		else
+			fusion_update_cancel(&pool->map, &io->update);
+	}
+	if (io->set) {
+		fusion_set_put(&pool->space, io->set);
+	} else if (unlikely(*status)) {
+		io->status = *status;
+		fusion_defer(io, pool->io_wq, write_failed_work);
+		return DM_ENDIO_INCOMPLETE;
+	}
+	write_unhold(io);
+	if (unlikely(io->commit) && !*status) {
+		fusion_commit_then_end(pool, io->bio);
+		return DM_ENDIO_INCOMPLETE;
+	}
+	return DM_ENDIO_DONE;
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# No space: writes fail, or wait, and go on when there is space again.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+big=$((256 << 11))
+
+test_setup() {
+	members=4 spares=0 member_sectors=$((16 << 11))
+}
+test_teardown() { parameter no_space_timeout 60; }
+
+# Volumes of which each is larger than the pool.
+small_pool() {
+	features="unlabelled $*"
+	make_pool
+	message create_volume 0 v0 $big 2 1
+	message create_volume 1 v1 $big 2 1
+	volume_device 0 $big
+	volume_device 1 $big
+}
+
+# fill DEVICE: until there is no space; sets $written, in MiB.
+fill() {
+	run dd if=/dev/zero of="/dev/mapper/$1" bs=1M oflag=direct
+	[ "$status" -ne 0 ]
+	[[ $output == *"No space left on device"* ]]
+	written=$(sed -n 's/^\([0-9]*\)+.* records out/\1/p' <<<"$output")
+	echo "$written MiB"
+}
+
+# The writer ($1: arguments of dd) waits in the kernel for space.
+start_writer() {
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k count=16 oflag=direct status=none "$@" 2>"$BATS_TEST_TMPDIR/writer" 3>&- &
+	writer=$!
+	wait_for 30 out_of_space
+}
+out_of_space() { [ "$(mode)" = out_of_space ]; }
+in_rw() { [ "$(mode)" = rw ]; }
+
+# Everything is taken, by t-v0's first blocks and t-v1.
+fill_with_queue() {
+	small_pool
+	parameter no_space_timeout 1
+	dd if=/dev/zero of=/dev/mapper/t-v1 bs=64k count=32 oflag=direct status=none
+	fill t-v0
+	parameter no_space_timeout 60
+	log_has "writes that waited fail"
+	# Reset: what is discarded makes it leave the mode, and is taken again.
+	out_of_space
+}
+
+@test "error_if_no_space: ENOSPC, and again after a discard" {
+	small_pool error_if_no_space
+	dd if=/dev/urandom of="$BATS_TEST_TMPDIR/data" bs=64k count=16 status=none
+	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v1 bs=64k oflag=direct conv=fsync status=none
+	fill t-v0
+	[ "$written" -gt 15 ]
+	out_of_space
+	log_has "the pool is out of space"
+	[ "$(status | cut -d' ' -f9)" -lt 64 ]
+	# What is there can be read, and written where it has replicas.
+	cmp "$BATS_TEST_TMPDIR/data" <(dd if=/dev/mapper/t-v1 bs=64k count=16 iflag=direct status=none)
+	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v1 bs=64k count=1 oflag=direct status=none
+	run ! dd if=/dev/zero of=/dev/mapper/t-v1 bs=64k count=64 seek=100 oflag=direct
+	blkdiscard -l $((8 << 20)) /dev/mapper/t-v0
+	flush
+	wait_for 10 in_rw
+	log_has "the pool is read-write again"
+	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v1 bs=64k seek=100 oflag=direct conv=fsync status=none
+	cmp "$BATS_TEST_TMPDIR/data" <(dd if=/dev/mapper/t-v1 bs=64k count=16 skip=100 iflag=direct status=none)
+	cmp "$BATS_TEST_TMPDIR/data" <(dd if=/dev/mapper/t-v1 bs=64k count=16 iflag=direct status=none)
+	# Once more, to the brim, and over a stop and start.
+	fill t-v0
+	stop_pool
+	start_pool
+	volume_device 0 $big
+	volume_device 1 $big
+	cmp "$BATS_TEST_TMPDIR/data" <(dd if=/dev/mapper/t-v1 bs=64k count=16 skip=100 iflag=direct status=none)
+	run ! dd if=/dev/zero of=/dev/mapper/t-v1 bs=64k count=160 seek=500 oflag=direct
+	blkdiscard /dev/mapper/t-v0
+	flush
+	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v0 bs=64k oflag=direct conv=fsync status=none
+}
+
+@test "writes that wait fail after no_space_timeout" {
+	small_pool
+	parameter no_space_timeout 1
+	fill t-v0
+	[ "$written" -gt 15 ]
+	log_has "no space was freed for 1 seconds: writes that waited fail"
+	out_of_space
+}
+
+@test "a writer that waits goes on after a discard" {
+	fill_with_queue
+	start_writer seek=3000
+	kill -0 $writer
+	blkdiscard /dev/mapper/t-v1
+	wait $writer
+	[ ! -s "$BATS_TEST_TMPDIR/writer" ]
+	flush
+	in_rw
+	cmp -n 1048576 /dev/zero <(dd if=/dev/mapper/t-v0 bs=64k skip=3000 count=16 iflag=direct status=none)
+}
+
+@test "a writer that waits goes on after a volume is deleted" {
+	fill_with_queue
+	start_writer seek=3000
+	kill -0 $writer
+	dm remove t-v1
+	message delete_volume 1
+	wait $writer
+	[ ! -s "$BATS_TEST_TMPDIR/writer" ]
+}
+
+@test "a device with a writer that waits can be suspended" {
+	fill_with_queue
+	start_writer seek=3000
+	# The write is kept, and waits again.
+	dm suspend --noflush --nolockfs t-v0
+	dm resume t-v0
+	kill -0 $writer
+	blkdiscard /dev/mapper/t-v1
+	wait $writer
+	[ ! -s "$BATS_TEST_TMPDIR/writer" ]
+	# Without noflush it fails.
+	fill_with_queue_again
+	start_writer seek=3500
+	dm suspend --nolockfs t-v0
+	run ! wait $writer
+	dm resume t-v0
+	grep -q "No space left on device" "$BATS_TEST_TMPDIR/writer"
+}
+
+fill_with_queue_again() {
+	parameter no_space_timeout 1
+	fill t-v1
+	parameter no_space_timeout 60
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/env bats
+# Power cuts on all members at one instant: what was flushed is there, what was
+# not is as it was before or as it was written, and replicas are equal.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+# The seed of all: FUSION_SEED repeats a run.
+seed=${FUSION_SEED:-1}
+rounds=${FUSION_POWER_CUTS:-26}
+
+devs=(/dev/mapper/t-v0 /dev/mapper/t-v1 /dev/mapper/t-v2)
+mib=(16 12 12)
+data=(3 3 5)
+
+make_volumes() {
+	local i
+	for i in 0 1 2; do
+		volume $i "${mib[i]}" "${data[i]}"
+	done
+}
+start_volumes() {
+	local i
+	for i in 0 1 2; do
+		volume_device $i $((mib[i] << 11))
+	done
+}
+
+verify() { "$oracle" verify --state "$BATS_TEST_TMPDIR/state" "$@"; }
+
+# run_and_cut ROUND DEV...: the oracle works, then the power fails.
+run_and_cut() {
+	local round=$1 pid
+	shift
+	rm -f "$BATS_TEST_TMPDIR/ready"
+	"$oracle" run --state "$BATS_TEST_TMPDIR/state" --seed $((seed * 1000 + round)) \
+		--threads $((1 + round % 6)) --ready "$BATS_TEST_TMPDIR/ready" "$@" >"$BATS_TEST_TMPDIR/run" 2>&1 3>&- &
+	pid=$!
+	wait_for 30 test -e "$BATS_TEST_TMPDIR/ready"
+	# The instant is what is random here.
+	sleep "0.$(printf %03d $(((seed * 7919 + round * 611) % 900)))"
+	power_cut $((seed * 1000 + round))
+	wait $pid || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
+	echo "round $round: $(cat "$BATS_TEST_TMPDIR/run")"
+	grep -q 'failed: Input/output error' "$BATS_TEST_TMPDIR/run"
+}
+
+@test "$rounds power cuts over three volumes of two widths" {
+	member_sectors=$((120 << 11))
+	make_pool
+	make_volumes
+	resynced=0
+	for ((round = 1; round <= rounds; round++)); do
+		run_and_cut $round "${devs[@]}"
+		stop_pool
+		power_on
+		log_mark
+		start_pool
+		log_has "not stopped cleanly"
+		start_volumes
+		# Every other time it is checked while resync runs.
+		[ $((round % 2)) -eq 0 ] || message resync
+		verify "${devs[@]}"
+		message resync
+		[ "$(field 7)" = synced ]
+		resynced=$((resynced + $(counter resynced)))
+		[ "$(mode)" = rw ]
+	done
+	echo "$resynced blocks were resynced"
+	[ $resynced -gt 0 ]
+	stop_pool
+	start_pool
+	start_volumes
+	[ "$(counter resynced)" -eq 0 ]
+	verify "${devs[@]}"
+}
+
+@test "power cuts while it starts and resyncs" {
+	make_pool
+	make_volumes
+	for round in 101 102 103 104; do
+		run_and_cut $round "${devs[@]}"
+		stop_pool
+		power_on
+		# Again at once: the start may fail, and must do no harm.
+		start_pool
+		message resync 3>&- &
+		pid=$!
+		power_cut $round
+		wait $pid || :
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		verify "${devs[@]}"
+	done
+}
+
+@test "pools that start from labels, after power cuts" {
+	features=
+	member_sectors=$((100 << 11))
+	make_members
+	fusion pool create t-pool --json /dev/mapper/t-m{0..7} >/dev/null
+	fusion volume create t-pool a --size 8M --width 4 --json >/dev/null
+	fusion volume create t-pool b --size 8M --width 6 --json >/dev/null
+	for round in 201 202 203 204; do
+		run_and_cut $round /dev/mapper/t-pool-a /dev/mapper/t-pool-b
+		fusion pool stop t-pool || :
+		power_on
+		fusion pool start t-pool
+		verify /dev/mapper/t-pool-a /dev/mapper/t-pool-b
+	done
+	fusion pool stop t-pool
+}
+
+# --- replicas ----------------------------------------------------------------
+
+# All four read the same, at the same time: so they read of both replicas.
+readers_agree() {
+	local i pids=()
+	for i in 1 2 3 4; do
+		dd if=/dev/mapper/t-v0 bs=4k iflag=direct status=none | md5sum >"$BATS_TEST_TMPDIR/sum$i" 3>&- &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	[ "$(cat "$BATS_TEST_TMPDIR"/sum[1-4] | sort -u | wc -l)" -eq 1 ]
+}
+
+letters() {
+	dd if=/dev/mapper/t-v0 bs=64k iflag=direct status=none | perl -e '
+		while (read(STDIN, $page, 4096) == 4096) {
+			$c = substr($page, 0, 1);
+			print $page ne $c x 4096 ? "?" : $c eq "\0" ? "0" : $c, "\n";
+		}' | sort | uniq -c | awk '{ printf "%s%s=%d", s, $2, $1; s = " " }'
+}
+write_letter() {
+	head -c $((4 << 20)) /dev/zero | tr '\0' "$1" |
+		dd of=/dev/mapper/t-v0 bs="${2:-16k}" iflag=fullblock oflag=direct status=none
+}
+
+@test "replicas that a cut made differ are made equal" {
+	make_pool
+	volume 0 4
+	write_letter a
+	flush
+	# In place, nothing flushed: each replica's page is lost or kept by itself.
+	write_letter b
+	power_cut 77
+	stop_pool
+	power_on
+	log_mark
+	start_pool
+	log_has "not stopped cleanly"
+	volume_device 0 8192
+	readers_agree
+	message resync
+	log_has "all replicas are in sync"
+	[ "$(field 7)" = synced ]
+	[ "$(counter resynced)" -eq 64 ]
+	readers_agree
+	letters
+	[[ $(letters) =~ ^a=[0-9]+\ b=[0-9]+$ ]]
+	before=$(letters)
+	# It is done once: not after a clean stop, nor after another cut.
+	stop_pool
+	start_pool
+	volume_device 0 8192
+	[ "$(field 7) $(counter resynced)" = "synced 0" ]
+	[ "$(letters)" = "$before" ]
+	flush
+	power_cut 78
+	stop_pool
+	power_on
+	start_pool
+	volume_device 0 8192
+	message resync
+	[ "$(letters)" = "$before" ]
+}
+
+@test "a write to replicas that differ, before resync comes to them" {
+	make_pool
+	volume 0 4
+	write_letter a
+	flush
+	write_letter b
+	power_cut 79
+	stop_pool
+	power_on
+	start_pool
+	volume_device 0 8192
+	for at in 0 100 500 1023; do
+		head -c 4096 /dev/zero | tr '\0' c | dd of=/dev/mapper/t-v0 bs=4k seek=$at oflag=direct status=none
+	done
+	flush
+	message resync
+	readers_agree
+	[[ $(letters) == a=*" b="*" c=4" ]]
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# tests/vm/run keeps its promises.
+
+bats_require_minimum_version 1.5.0
+
+run_vm() { "$BATS_TEST_DIRNAME/../../vm/run" "$@"; }
+
+@test "arguments, output, status, \$OUT and disks come through" {
+	cd "$BATS_TEST_DIRNAME"
+	cat >"$BATS_TEST_TMPDIR/script" <<-'END'
+		printf '[%s]' "$@"
+		printf 'bytes \001\377\r\n' >&2
+		pwd >"$OUT/pwd"
+		echo "$FUSION_TEST_WORD" >"$OUT/word"
+		cat /sys/block/vdb/serial >"$OUT/serial"
+		echo "kept by the disk" | dd of=/dev/vdb bs=4k conv=sync oflag=direct status=none
+		exit 7
+	END
+	FUSION_TEST_WORD="a word" run --separate-stderr run_vm --disks 2 --disk-size 8M \
+		--state "$BATS_FILE_TMPDIR/state" --out "$BATS_TEST_TMPDIR/out" --timeout 120 -- \
+		bash "$BATS_TEST_TMPDIR/script" "two words" "" "'\"\$x*" $'new\nline'
+	[ "$status" -eq 7 ]
+	[ "$output" = "[two words][]['\"\$x*]["$'new\nline]' ]
+	[ "$stderr" = "$(printf 'bytes \001\377\r')" ]
+	[ "$(cat "$BATS_TEST_TMPDIR/out/pwd")" = "$BATS_TEST_DIRNAME" ]
+	[ "$(cat "$BATS_TEST_TMPDIR/out/word")" = "a word" ]
+	[ "$(cat "$BATS_TEST_TMPDIR/out/serial")" = disk1 ]
+}
+
+@test "disks survive, and more output than any buffer arrives" {
+	[ -f "$BATS_FILE_TMPDIR/state/disk1" ] || skip "needs the test before"
+	run_vm --kernel 6.12 --disks 2 --state "$BATS_FILE_TMPDIR/state" --timeout 120 -- \
+		sh -c 'head -n 1 /dev/vdb | tr -d "\0" >&2; head -c 20000000 /dev/zero; sleep 1000 &' \
+		>"$BATS_TEST_TMPDIR/stdout" 2>"$BATS_TEST_TMPDIR/stderr"
+	grep -qx "kept by the disk" "$BATS_TEST_TMPDIR/stderr"
+	[ "$(stat -c %s "$BATS_TEST_TMPDIR/stdout")" -eq 20000000 ]
+}
+
+@test "a command that takes too long is ended with status 124" {
+	run -124 run_vm --timeout 2 -- sh -c 'echo before; sleep 1000'
+	[ "${lines[0]}" = before ]
+	[[ $output == *"timed out"* ]]
+}
+
+@test "a warning of the kernel is status 125, whatever the command says" {
+	run -125 run_vm --timeout 120 -- sh -c 'echo "WARNING: CPU: 0 PID: 1 at test" >/dev/kmsg'
+	[[ $output == *"| "*"WARNING: CPU: 0 PID: 1 at test"* ]]
+}
+
+@test "a kernel that dies is status 125, with its last words" {
+	run -125 run_vm --timeout 120 -- sh -c 'echo before; echo c >/proc/sysrq-trigger; sleep 1000'
+	[ "${lines[0]}" = before ]
+	[[ $output == *"Kernel panic"* ]]
+}
+
+@test "the virtual machine dies with its runner" {
+	# Killed so, it cannot remove its files either.
+	TMPDIR=$BATS_TEST_TMPDIR "$BATS_TEST_DIRNAME/../../vm/run" --timeout 120 \
+		--out "$BATS_TEST_TMPDIR/out" -- sh -c 'echo up >$OUT/up; sleep 1000' 3>&- &
+	pid=$!
+	for _ in {1..600}; do
+		[ ! -e "$BATS_TEST_TMPDIR/out/up" ] || break
+		sleep 0.1
+	done
+	[ -e "$BATS_TEST_TMPDIR/out/up" ]
+	qemu=$(pgrep -P $pid -f qemu-system)
+	kill -KILL $pid
+	for _ in {1..50}; do
+		kill -0 "$qemu" 2>/dev/null || break
+		sleep 0.1
+	done
+	run ! kill -0 "$qemu"
+}
+
+@test "mistakes on the command line are status 125" {
+	run -125 run_vm
+	run -125 run_vm --nonsense 1 -- true
+	run -125 run_vm --disks 1 -- true
+	run -125 run_vm --ssds x -- true
+	run -0 run_vm --help
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# A pool on disks that survive a reboot of the machine: each run of the virtual
+# machine is a boot.
+
+bats_require_minimum_version 1.5.0
+
+state=$BATS_FILE_TMPDIR/disks
+
+# boot SCRIPT [OPTION...]: in a machine with the disks.
+boot() {
+	local script=$1
+	shift
+	"$BATS_TEST_DIRNAME/../../vm/run" "$@" --disks 5 --disk-size 192M --state "$state" --timeout 180 -- \
+		bash -euc "sum() { dd if=\$1 bs=1M iflag=direct status=none | md5sum | cut -c1-32; }; $script"
+}
+
+@test "a pool is made, written to and stopped; the next boot finds it" {
+	boot '
+		fusion pool create pool --json /dev/vd[a-e] >/dev/null
+		fusion volume create pool a --size 24M --json >/dev/null
+		fusion volume create pool b --size 16M --width 3 --json >/dev/null
+		dd if=/dev/urandom of=/dev/mapper/pool-a bs=1M count=24 oflag=direct conv=fsync status=none
+		dd if=/dev/urandom of=/dev/mapper/pool-a bs=4k seek=99 count=50 oflag=direct conv=fsync status=none
+		dd if=/dev/urandom of=/dev/mapper/pool-b bs=4k count=500 oflag=direct conv=fsync status=none
+		sum /dev/mapper/pool-a
+		sum /dev/mapper/pool-b
+		fusion pool stop pool
+	' >"$BATS_FILE_TMPDIR/sums"
+	[ "$(grep -cE '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")" -eq 2 ]
+	boot '
+		fusion pool start pool >/dev/null
+		! dmesg | grep "not stopped cleanly" >&2
+		sum /dev/mapper/pool-a
+		sum /dev/mapper/pool-b
+	' | diff - <(grep -E '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")
+}
+
+# The boot before ended without a stop, with nothing under way.
+@test "the machine goes down with the pool running; the next boot has what was flushed" {
+	[ -s "$BATS_FILE_TMPDIR/sums" ] || skip "needs the test before"
+	boot '
+		fusion pool start pool >/dev/null
+		dmesg | grep -q "not stopped cleanly"
+		dd if=/dev/urandom of=/dev/mapper/pool-a bs=512k count=48 oflag=direct status=none
+		dd if=/dev/urandom of=/dev/mapper/pool-a bs=4k seek=10 count=300 oflag=direct conv=fsync status=none
+		dd if=/dev/urandom of=/dev/mapper/pool-b bs=64k count=20 oflag=direct conv=fsync status=none
+		sum /dev/mapper/pool-a
+		sum /dev/mapper/pool-b
+		# and now in the middle of writes
+		fusion volume create pool c --size 8M --json >/dev/null
+		dd if=/dev/zero of=/dev/mapper/pool-c bs=4k oflag=direct status=none &
+	' --kernel 6.12 >"$BATS_FILE_TMPDIR/sums"
+	[ "$(grep -cE '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")" -eq 2 ]
+	boot '
+		fusion pool start pool >/dev/null
+		dmesg | grep -q "not stopped cleanly"
+		dmsetup message pool 0 resync
+		sum /dev/mapper/pool-a
+		sum /dev/mapper/pool-b
+		cmp -n 8388608 /dev/zero <(dd if=/dev/mapper/pool-c bs=1M iflag=direct status=none) >&2
+		fusion pool status pool --json | jq -r .state >&2
+		fusion pool stop pool >/dev/null
+	' | diff - <(grep -E '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")
+}

@@ -1,0 +1,264 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034
+# What the tests of a pool share.  They run in a virtual machine that has
+# simulated SSDs, /dev/mapper/ssd0 and so on, and nothing else to lose.
+#
+# A test file sources this (`load lib`) and gets bats' setup and teardown:
+# teardown removes every fusion device, gives the SSDs their power back, wipes
+# what was used, and fails the test if the kernel complained meanwhile.  A
+# file that needs more defines test_setup and test_teardown.
+
+bats_require_minimum_version 1.5.0
+
+repo=$(cd "$BATS_TEST_DIRNAME/.." && git rev-parse --show-toplevel 2>/dev/null) ||
+	repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+oracle=${ORACLE:-$repo/build/oracle/oracle}
+
+
+# For the devices that tests make.  udev's rules would take most of a test's time:
+# the library makes the nodes.
+dm() { dmsetup --noudevrules --noudevsync --verifyudev "$@"; }
+
+# --- the kernel's log --------------------------------------------------------
+
+# Processes are dear in an emulated machine: one follows the log, for each test.
+log_text="" test_log=""
+
+log_open() {
+	coproc "$BATS_TEST_DIRNAME/kmsg.pl" 2>/dev/null 3>&-
+	# Subshells do not have a coprocess's files, but copies of them.
+	exec {log_in}>&"${COPROC[1]}" {log_out}<&"${COPROC[0]}"
+	read -r _ <&$log_out
+	echo "test $BATS_TEST_NUMBER: $BATS_TEST_DESCRIPTION" >/dev/kmsg
+}
+
+log_update() {
+	local line
+	echo >&"$log_in"
+	while IFS= read -r line <&"$log_out" && [ "$line" != . ]; do
+		log_text+=$line$'\n'
+	done
+}
+
+# What comes now is looked at alone.
+log_mark() {
+	log_update
+	test_log+=$log_text
+	log_text=
+}
+
+# Has the kernel said so, since the mark?
+log_has() {
+	log_update
+	[[ $log_text == *"$1"* ]] || { echo "not logged: $1"; return 1; }
+}
+log_lacks() {
+	log_update
+	[[ $log_text != *"$1"* ]] || { echo "logged: $1"; return 1; }
+}
+
+# What only a kernel in trouble says, at the start of a message.
+trouble='((watchdog: )?BUG:|WARNING:|KASAN|KFENCE|UBSAN|INFO: (task|rcu|lockdep|trying)|rcu: INFO:|Oops|Kernel panic|general protection fault|kernel BUG|int3:|divide error|invalid opcode|refcount_t:|list_(add|del) corruption|kmemleak: [0-9]+ new|-+\[ cut here|device-mapper: (block manager|btree[a-z ]*|space map[a-z ]*|array): .*(check failed|wrong|too small|leak))'
+
+# A test that provokes such a message says so in expected_trouble.
+check_log() {
+	local found
+	log_mark
+	found=$(grep -E "^$trouble" <<<"$test_log" | grep -vE "${expected_trouble:-^$}" || :)
+	[ -z "$found" ] || {
+		printf 'the kernel complains:\n%s\n' "$found"
+		return 1
+	}
+}
+
+# --- setup and teardown ------------------------------------------------------
+
+test_setup() { :; }
+test_teardown() { :; }
+
+setup() {
+	log_open
+	test_setup
+}
+
+teardown() {
+	local result=0
+
+	test_teardown || result=1
+	clean_up || result=1
+	check_log || result=1
+	if [ $result -ne 0 ] || [ -z "${BATS_TEST_COMPLETED:-}" ]; then
+		echo "the kernel's log of this test:"
+		tail -n 40 <<<"$test_log"
+	fi
+	return $result
+}
+
+# Names of devices whose table has a target of the given kind.
+devices_of() {
+	local name rest
+	while read -r name rest; do
+		[ "$name" = No ] || echo "$name"
+	done < <(dmsetup ls --target "$1" 2>/dev/null)
+}
+
+# What a test has made: volumes, pools, and what they stand on, the last first.
+test_devices() {
+	{
+		dmsetup ls --target fusion
+		dmsetup ls --target fusion-pool
+		dmsetup info -c --noheadings -o name --sort -minor
+	} 2>/dev/null | awk '!/^No devices/ && $1 !~ /^ssd[0-9]+$/ && !seen[$1]++ { print $1 }'
+}
+
+# Everything is as before the test.
+clean_up() {
+	local status=0 devices
+
+	power_on
+	for _ in 1 2 3 4; do
+		mapfile -t devices < <(test_devices)
+		[ ${#devices[@]} -gt 0 ] || break
+		dm remove "${devices[@]}" 2>/dev/null || dm resume "${devices[@]}" 2>/dev/null || :
+	done
+	mapfile -t devices < <(test_devices)
+	if [ ${#devices[@]} -gt 0 ]; then
+		echo "devices are left: ${devices[*]}"
+		dm remove --force "${devices[@]}" || :
+		status=1
+	fi
+	no_module_users || { echo "the module has $(module_users) users"; status=1; }
+	# The last field: pages that take memory.
+	dmsetup status --target ssdsim | awk '$NF > 0 { sub(":", "", $1); print $1 }' |
+		while read -r name; do
+			blkdiscard -f "/dev/mapper/$name" 2>/dev/null
+		done
+	return $status
+}
+
+module_users() { echo $(($(</sys/module/dm_fusion/refcnt))); }
+no_module_users() { [ "$(module_users)" -eq 0 ]; }
+
+# --- the SSDs ----------------------------------------------------------------
+
+power_cut() { dmsetup message ssd0 0 power_cut_all "${1:-1}"; }
+power_on() { dmsetup message ssd0 0 power_on_all; }
+
+ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
+ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+	local deadline=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ $SECONDS -le $deadline ] || { echo "waited in vain for: $*"; return 1; }
+		sleep 0.05
+	done
+}
+
+# --- pools by dmsetup, without labels ----------------------------------------
+
+# These say what the next pool is: reset by pool_defaults.
+pool_defaults() {
+	pool=t-pool
+	members=8 spares=1 block=128
+	member_sectors=$((64 << 11))		# of each
+	meta_sectors=$((8 << 11))
+	features="unlabelled"
+}
+pool_defaults
+
+# Members are linear devices on the SSDs, so that pools may be small; the
+# metadata is on the last SSD's end, where no member reaches.
+make_members() {
+	local i table=
+
+	for ((i = 0; i < members; i++)); do
+		# shellcheck disable=SC2017
+		table+="t-m$i,,,rw,0 $member_sectors linear /dev/mapper/ssd$((i % 8)) $((i / 8 * member_sectors));"
+	done
+	table+="t-meta,,,rw,0 $meta_sectors linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"
+	dm create --concise "$table"
+	blkdiscard /dev/mapper/t-meta
+}
+
+pool_table() {
+	local i table="0 ${pool_sectors:-8} fusion-pool /dev/mapper/t-meta $block mols $spares $members"
+
+	for ((i = 0; i < members; i++)); do
+		table+=" /dev/mapper/t-m$i 0"
+	done
+	# shellcheck disable=SC2086
+	set -- $features
+	[ $# -eq 0 ] || table+=" $# $*"
+	echo "$table"
+}
+
+start_pool() { dm create "$pool" --table "$(pool_table)"; }
+stop_pool() {
+	local name
+	for name in $(devices_of fusion); do
+		dm remove --retry "$name"
+	done
+	dm remove --retry "$pool"
+}
+
+make_pool() {
+	make_members
+	start_pool
+}
+
+message() { dmsetup message -- "$pool" 0 "$@"; }
+
+# volume ID MIB [DATA]: a new volume and its device, t-vID.
+volume() {
+	message create_volume "$1" "v$1" $(($2 << 11)) "${3:-3}" 1
+	volume_device "$1" $(($2 << 11))
+}
+volume_device() { dm create "t-v$1" --table "0 $2 fusion /dev/mapper/$pool $1"; }
+
+# field N [FIELDS OF DMSETUP STATUS]: of the pool's status, counted from 1
+# after the target's name.
+status() {
+	local all
+	all=$(dmsetup status "$pool")
+	echo "${all#* * * }"
+}
+field() {
+	local all
+	read -r -a all <<<"$(status)"
+	echo "${all[$1 - 1]}"
+}
+mode() { field 1; }
+# total, free, replicated, raid, dead, spare
+space() {
+	local names=(total free replicated raid dead spare) i
+	for i in 0 1 2 3 4 5; do
+		[ "${names[i]}" != "$1" ] || field $((8 + i))
+	done
+}
+counter() {
+	local all
+	all=$(status)
+	all=${all#* "$1" }
+	echo "${all%% *}"
+}
+
+# A flush of one volume commits everything.
+flush() { sync /dev/mapper/t-v0; }
+
+# --- module parameters and slabs ---------------------------------------------
+
+parameter() { echo "$2" >"/sys/module/dm_fusion/parameters/$1"; }
+
+# Objects in use of a slab cache of the module.  0 if the kernel has merged it
+# with others of that size, as it does unless it was booted with slab_nomerge:
+# then the count says nothing of us.
+slab() {
+	local n
+	echo 1 >"/sys/kernel/slab/$1/shrink"
+	read -r n _ <"/sys/kernel/slab/$1/objects"
+	echo $(($(<"/sys/kernel/slab/$1/aliases") ? 0 : n))
+}
+slab_bytes() { echo $(($(slab "$1") * $(<"/sys/kernel/slab/$1/object_size"))); }

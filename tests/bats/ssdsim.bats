@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# The simulated SSD keeps what was flushed and may lose the rest.
+
+bats_require_minimum_version 1.5.0
+
+dev=/dev/mapper/ssdsim-test
+pages=256
+
+setup() {
+	dmsetup create ssdsim-test --table "0 $((pages * 8)) ssdsim 1"
+}
+
+teardown() {
+	dmsetup message ssd0 0 power_on_all || :
+	dmsetup remove --retry ssdsim-test2 2>/dev/null || :
+	dmsetup remove --retry ssdsim-test
+}
+
+# fill LETTER [DD-OPTION...]: write the letter all over the device.
+fill() {
+	local letter=$1
+	shift
+	head -c $((pages * 4096)) /dev/zero | tr '\0' "$letter" |
+		dd of=$dev bs=64k iflag=fullblock oflag=direct status=none "$@"
+}
+
+# What each page holds, one letter a line (0: zeros, ?: not all the same).
+letters() {
+	dd if=$dev bs=64k iflag=direct status=none | perl -e '
+		while (read(STDIN, $page, 4096) == 4096) {
+			$c = substr($page, 0, 1);
+			print $page ne $c x 4096 ? "?" : $c eq "\0" ? "0" : $c, "\n";
+		}'
+}
+
+count() { grep -cx "$1" || :; }
+
+# field N: of the status, counted from 1 after the target's name.
+field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
+
+@test "reads zeros, then what was written" {
+	[ "$(letters | count 0)" -eq $pages ]
+	fill a
+	[ "$(letters | count a)" -eq $pages ]
+	[ "$(field 7)" -eq $pages ]
+}
+
+@test "a power cut loses some unflushed pages and keeps others, whole" {
+	fill a conv=fsync
+	fill b
+	[ "$(field 7)" -eq $pages ]
+	dmsetup message ssdsim-test 0 power_cut 7
+	dmsetup message ssdsim-test 0 power_on
+	letters >"$BATS_TEST_TMPDIR/after"
+	a=$(count a <"$BATS_TEST_TMPDIR/after")
+	b=$(count b <"$BATS_TEST_TMPDIR/after")
+	echo "$a old, $b new"
+	[ "$a" -gt $((pages / 4)) ]
+	[ "$b" -gt $((pages / 4)) ]
+	[ $((a + b)) -eq $pages ]
+	[ "$(field 7)" -eq 0 ]
+}
+
+@test "the seed alone decides what is lost" {
+	for seed in 1 1 2; do
+		fill a conv=fsync
+		fill b
+		dmsetup message ssdsim-test 0 power_cut $seed
+		dmsetup message ssdsim-test 0 power_on
+		letters | md5sum
+	done >"$BATS_TEST_TMPDIR/sums"
+	mapfile -t sums <"$BATS_TEST_TMPDIR/sums"
+	[ "${sums[0]}" = "${sums[1]}" ]
+	[ "${sums[0]}" != "${sums[2]}" ]
+}
+
+@test "flushed data survives a power cut" {
+	fill a conv=fsync
+	[ "$(field 4)" -gt 0 ]
+	dmsetup message ssdsim-test 0 power_cut 3
+	dmsetup message ssdsim-test 0 power_on
+	[ "$(letters | count a)" -eq $pages ]
+}
+
+@test "FUA data survives a power cut" {
+	fill b
+	# O_DSYNC with direct I/O is FUA where the device has it.
+	fill a oflag=direct,dsync
+	[ "$(field 5)" -gt 0 ]
+	dmsetup message ssdsim-test 0 power_cut 3
+	dmsetup message ssdsim-test 0 power_on
+	[ "$(letters | count a)" -eq $pages ]
+}
+
+@test "without power there is no I/O" {
+	fill a conv=fsync
+	dmsetup message ssdsim-test 0 power_cut
+	[ "$(field 1)" = off ]
+	run dd if=$dev of=/dev/null bs=4k count=1 iflag=direct
+	[ "$status" -ne 0 ]
+	run dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct
+	[ "$status" -ne 0 ]
+	dmsetup message ssdsim-test 0 power_on
+	[ "$(letters | count a)" -eq $pages ]
+}
+
+@test "discarded pages read as zeros, and give their memory back" {
+	fill a conv=fsync
+	blkdiscard -o $((16 * 4096)) -l $((64 * 4096)) $dev
+	[ "$(letters | count 0)" -eq 64 ]
+	[ "$(letters | count a)" -eq $((pages - 64)) ]
+	# A discard that was not flushed may be lost: till then memory is kept.
+	[ "$(field 8)" -eq $pages ]
+	sync $dev
+	[ "$(field 8)" -eq $((pages - 64)) ]
+}
+
+@test "writes of less than a page keep the rest of it" {
+	fill a conv=fsync
+	printf 'b%.0s' {1..512} | dd of=$dev bs=512 seek=1 oflag=direct status=none
+	dd if=$dev bs=4k count=1 iflag=direct status=none | tr -d '\n' >"$BATS_TEST_TMPDIR/page"
+	[ "$(tr -cd a <"$BATS_TEST_TMPDIR/page" | wc -c)" -eq 3584 ]
+	[ "$(dd if="$BATS_TEST_TMPDIR/page" bs=512 skip=1 count=1 status=none | tr -cd b | wc -c)" -eq 512 ]
+}
+
+@test "power_cut_all cuts every device, also under load" {
+	dmsetup create ssdsim-test2 --table "0 $((pages * 8)) ssdsim 2"
+	fill a &
+	dd if=/dev/zero of=/dev/mapper/ssdsim-test2 bs=4k count=$pages oflag=direct status=none &
+	dmsetup message ssd0 0 power_cut_all 5
+	wait || :
+	for d in ssd0 ssdsim-test ssdsim-test2; do
+		dmsetup status $d | grep -q 'ssdsim off'
+	done
+	dmsetup message ssdsim-test2 0 power_on_all
+	for d in ssd0 ssdsim-test ssdsim-test2; do
+		dmsetup status $d | grep -q 'ssdsim on'
+	done
+}
+
+@test "bad tables and messages are refused" {
+	run ! dmsetup message ssdsim-test 0 power_cut x
+	run ! dmsetup message ssdsim-test 0 nonsense
+	run ! dmsetup create ssdsim-test2 --table "0 8 ssdsim x"
+	run ! dmsetup create ssdsim-test2 --table "0 8 ssdsim 1 2"
+	[ "$(dmsetup table ssdsim-test)" = "0 $((pages * 8)) ssdsim 1" ]
+}

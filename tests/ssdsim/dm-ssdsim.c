@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A simulated SSD in memory, for tests only.
+ *
+ *	<start> <len> ssdsim [<seed>]
+ *
+ * The device is sparse, reads as zeros where it was not written, and has a
+ * volatile write cache.  It keeps two versions of a 4 KiB page: the stable one,
+ * which survives a power cut, and a cached one, newer, which may not.
+ *
+ *  - A write (also WRITE_ZEROES and DISCARD, which both write zeros) makes or
+ *    changes the cached version of its pages.  With FUA it makes the stable one.
+ *  - A read sees the newest version.
+ *  - FLUSH makes every cached version stable.
+ *  - A power cut decides for each cached version alone whether it becomes stable
+ *    or is lost.  Thus a write of several pages may survive in part, cut at page
+ *    edges and in any order, but a page never survives in part.  An I/O that is
+ *    under way may have done some of its pages; it fails.  From then on every
+ *    I/O fails until the power is back.
+ *
+ * What survives is a function of the seed of the cut, the seed of the device and
+ * the page's number, and of nothing else.
+ *
+ * Messages:
+ *	power_cut [<seed>]	cut this device
+ *	power_on		give it power again
+ *	power_cut_all [<seed>]	cut every ssdsim device at one instant: each I/O
+ *				on any of them is wholly before or after it
+ *	power_on_all
+ *
+ * Status:
+ *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <cached pages>
+ *	<stored pages>
+ * where the first five count I/Os that succeeded (writes: with FUA or not,
+ * and WRITE_ZEROES), and stored pages are those that take memory.
+ *
+ * Whoever reads the device through the page cache may see what the device has
+ * lost: use direct I/O, or drop the caches after a cut.
+ */
+
+#include <linux/bio.h>
+#include <linux/bvec.h>
+#include <linux/device-mapper.h>
+#include <linux/gfp.h>
+#include <linux/highmem.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu-rwsem.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#define DM_MSG_PREFIX "ssdsim"
+
+#define SSD_PAGE_SHIFT		12
+#define SSD_PAGE_SIZE		(1u << SSD_PAGE_SHIFT)
+#define SSD_PAGE_SECTORS	(SSD_PAGE_SIZE >> SECTOR_SHIFT)
+
+/*
+ * Lock order: power_lock, then ssd->lock.  I/O holds power_lock for reading from
+ * its first page to its last, so that whoever holds it for writing sees every
+ * device between two I/Os.  It also guards the list of devices.
+ */
+DEFINE_STATIC_PERCPU_RWSEM(power_lock);
+static LIST_HEAD(ssds);
+
+enum ssd_counter {
+	SSD_READS,
+	SSD_WRITES,
+	SSD_FLUSHES,
+	SSD_FUAS,
+	SSD_DISCARDS,
+	SSD_NR_COUNTERS,
+};
+
+/* The versions of one page.  No page means zeros. */
+struct ssd_slot {
+	unsigned long index;
+	struct page *stable;
+	struct page *cached;		/* only with in_cache */
+	bool in_cache;
+	struct list_head cache_list;	/* on ssd->cache, only with in_cache */
+};
+
+struct ssd {
+	struct list_head list;
+	u64 seed;
+
+	struct mutex lock;		/* guards all below */
+	bool off;
+	struct xarray slots;
+	struct list_head cache;
+	unsigned long nr_cached;
+	unsigned long nr_stored;
+	u64 counters[SSD_NR_COUNTERS];
+};
+
+/*----------------------------------------------------------------*/
+
+static struct page *ssd_alloc_page(struct ssd *ssd)
+{
+	struct page *page = alloc_page(GFP_NOIO | __GFP_HIGHMEM | __GFP_ZERO);
+
+	if (page)
+		ssd->nr_stored++;
+	return page;
+}
+
+static void ssd_free_page(struct ssd *ssd, struct page *page)
+{
+	if (page) {
+		ssd->nr_stored--;
+		__free_page(page);
+	}
+}
+
+static struct ssd_slot *ssd_get_slot(struct ssd *ssd, unsigned long index)
+{
+	struct ssd_slot *slot = xa_load(&ssd->slots, index);
+
+	if (slot)
+		return slot;
+
+	slot = kzalloc(sizeof(*slot), GFP_NOIO);
+	if (!slot)
+		return NULL;
+	slot->index = index;
+	if (xa_err(xa_store(&ssd->slots, index, slot, GFP_NOIO))) {
+		kfree(slot);
+		return NULL;
+	}
+	return slot;
+}
+
+/* Forget a slot that says nothing but zeros. */
+static void ssd_put_slot(struct ssd *ssd, struct ssd_slot *slot)
+{
+	if (!slot->in_cache && !slot->stable) {
+		xa_erase(&ssd->slots, slot->index);
+		kfree(slot);
+	}
+}
+
+static void ssd_enter_cache(struct ssd *ssd, struct ssd_slot *slot)
+{
+	slot->in_cache = true;
+	list_add_tail(&slot->cache_list, &ssd->cache);
+	ssd->nr_cached++;
+}
+
+/* Ends the cached version: it becomes the stable one, or is lost. */
+static void ssd_leave_cache(struct ssd *ssd, struct ssd_slot *slot, bool keep)
+{
+	struct page *dead = slot->cached;
+
+	if (keep) {
+		dead = slot->stable;
+		slot->stable = slot->cached;
+	}
+	ssd_free_page(ssd, dead);
+	slot->cached = NULL;
+	slot->in_cache = false;
+	list_del(&slot->cache_list);
+	ssd->nr_cached--;
+}
+
+static void ssd_flush(struct ssd *ssd)
+{
+	struct ssd_slot *slot, *next;
+
+	list_for_each_entry_safe(slot, next, &ssd->cache, cache_list) {
+		ssd_leave_cache(ssd, slot, true);
+		ssd_put_slot(ssd, slot);
+	}
+}
+
+/*
+ * The newest version of a page as something to write to, in the cache, with
+ * what it held before.
+ */
+static struct page *ssd_page_for_write(struct ssd *ssd, struct ssd_slot *slot)
+{
+	struct page *page;
+
+	if (slot->in_cache && slot->cached)
+		return slot->cached;
+
+	page = ssd_alloc_page(ssd);
+	if (!page)
+		return NULL;
+	if (!slot->in_cache) {
+		if (slot->stable)
+			copy_highpage(page, slot->stable);
+		ssd_enter_cache(ssd, slot);
+	}
+	slot->cached = page;
+	return page;
+}
+
+static blk_status_t ssd_write_page(struct ssd *ssd, unsigned long index, unsigned int offset,
+				   const char *data, unsigned int len, bool fua)
+{
+	struct ssd_slot *slot = ssd_get_slot(ssd, index);
+	struct page *page;
+
+	if (!slot)
+		return BLK_STS_RESOURCE;
+
+	page = ssd_page_for_write(ssd, slot);
+	if (!page) {
+		ssd_put_slot(ssd, slot);
+		return BLK_STS_RESOURCE;
+	}
+	memcpy_to_page(page, offset, data, len);
+	if (fua)
+		ssd_leave_cache(ssd, slot, true);
+	return BLK_STS_OK;
+}
+
+static void ssd_read_page(struct ssd *ssd, unsigned long index, unsigned int offset,
+			  char *data, unsigned int len)
+{
+	struct ssd_slot *slot = xa_load(&ssd->slots, index);
+	struct page *page = NULL;
+
+	if (slot)
+		page = slot->in_cache ? slot->cached : slot->stable;
+	if (page)
+		memcpy_from_page(data, page, offset, len);
+	else
+		memset(data, 0, len);
+}
+
+/*----------------------------------------------------------------*/
+
+/* Reads or writes the pages that one segment of a bio touches. */
+static blk_status_t ssd_do_segment(struct ssd *ssd, struct bio *bio, sector_t sector,
+				   char *data, unsigned int len)
+{
+	blk_status_t status = BLK_STS_OK;
+
+	while (len && !status) {
+		unsigned long index = sector / SSD_PAGE_SECTORS;
+		unsigned int offset = (sector % SSD_PAGE_SECTORS) << SECTOR_SHIFT;
+		unsigned int this_len = min(len, SSD_PAGE_SIZE - offset);
+
+		mutex_lock(&ssd->lock);
+		if (ssd->off)
+			status = BLK_STS_IOERR;
+		else if (op_is_write(bio_op(bio)))
+			status = ssd_write_page(ssd, index, offset, data, this_len,
+						bio->bi_opf & REQ_FUA);
+		else
+			ssd_read_page(ssd, index, offset, data, this_len);
+		mutex_unlock(&ssd->lock);
+
+		data += this_len;
+		len -= this_len;
+		sector += this_len >> SECTOR_SHIFT;
+	}
+	return status;
+}
+
+static blk_status_t ssd_do_data(struct ssd *ssd, struct bio *bio, sector_t sector)
+{
+	blk_status_t status = BLK_STS_OK;
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	bio_for_each_segment(bv, bio, iter) {
+		char *data = kmap_local_page(bv.bv_page);
+
+		status = ssd_do_segment(ssd, bio, sector, data + bv.bv_offset, bv.bv_len);
+		kunmap_local(data);
+		if (status)
+			break;
+		sector += bv.bv_len >> SECTOR_SHIFT;
+	}
+	return status;
+}
+
+/*
+ * Zeros whole pages without memory: a cached version without a page.  Only the
+ * pages that are not zeros already are looked at.
+ */
+static void ssd_zero_pages(struct ssd *ssd, unsigned long first, unsigned long last, bool fua)
+{
+	struct ssd_slot *slot;
+	unsigned long index;
+
+	xa_for_each_range(&ssd->slots, index, slot, first, last) {
+		if (!slot->in_cache)
+			ssd_enter_cache(ssd, slot);
+		ssd_free_page(ssd, slot->cached);
+		slot->cached = NULL;
+		if (fua) {
+			ssd_leave_cache(ssd, slot, true);
+			ssd_put_slot(ssd, slot);
+		}
+	}
+}
+
+static blk_status_t ssd_do_zeroes(struct ssd *ssd, struct bio *bio, sector_t sector)
+{
+	const char *zeros = page_address(ZERO_PAGE(0));
+	sector_t end = sector + bio_sectors(bio);
+	bool fua = bio->bi_opf & REQ_FUA;
+	blk_status_t status = BLK_STS_OK;
+
+	mutex_lock(&ssd->lock);
+	while (sector < end && !status) {
+		unsigned int offset = sector % SSD_PAGE_SECTORS;
+		unsigned long index = sector / SSD_PAGE_SECTORS;
+		sector_t next = min(end, round_up(sector + 1, (sector_t)SSD_PAGE_SECTORS));
+
+		if (ssd->off) {
+			status = BLK_STS_IOERR;
+		} else if (!offset && end - sector >= SSD_PAGE_SECTORS) {
+			next = round_down(end, (sector_t)SSD_PAGE_SECTORS);
+			ssd_zero_pages(ssd, index, next / SSD_PAGE_SECTORS - 1, fua);
+		} else if (xa_load(&ssd->slots, index)) {
+			status = ssd_write_page(ssd, index, offset << SECTOR_SHIFT, zeros,
+						(next - sector) << SECTOR_SHIFT, fua);
+		}
+		sector = next;
+	}
+	mutex_unlock(&ssd->lock);
+	return status;
+}
+
+static blk_status_t ssd_do_flush(struct ssd *ssd)
+{
+	blk_status_t status = BLK_STS_OK;
+
+	mutex_lock(&ssd->lock);
+	if (ssd->off)
+		status = BLK_STS_IOERR;
+	else
+		ssd_flush(ssd);
+	mutex_unlock(&ssd->lock);
+	return status;
+}
+
+static void ssd_count(struct ssd *ssd, struct bio *bio)
+{
+	enum ssd_counter counter;
+
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		counter = SSD_READS;
+		break;
+	case REQ_OP_DISCARD:
+		counter = SSD_DISCARDS;
+		break;
+	default:
+		counter = bio->bi_opf & REQ_PREFLUSH ? SSD_FLUSHES : SSD_WRITES;
+	}
+
+	mutex_lock(&ssd->lock);
+	ssd->counters[counter]++;
+	if (counter == SSD_WRITES && (bio->bi_opf & REQ_FUA))
+		ssd->counters[SSD_FUAS]++;
+	mutex_unlock(&ssd->lock);
+}
+
+static int ssdsim_map(struct dm_target *ti, struct bio *bio)
+{
+	struct ssd *ssd = ti->private;
+	sector_t sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
+	blk_status_t status;
+
+	percpu_down_read(&power_lock);
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+		/* dm core sends the flush of a flushing write by itself. */
+		if (bio->bi_opf & REQ_PREFLUSH)
+			status = ssd_do_flush(ssd);
+		else
+			status = ssd_do_data(ssd, bio, sector);
+		break;
+	case REQ_OP_WRITE_ZEROES:
+	case REQ_OP_DISCARD:
+		status = ssd_do_zeroes(ssd, bio, sector);
+		break;
+	default:
+		status = BLK_STS_NOTSUPP;
+	}
+	if (!status)
+		ssd_count(ssd, bio);
+	percpu_up_read(&power_lock);
+
+	bio->bi_status = status;
+	bio_endio(bio);
+	return DM_MAPIO_SUBMITTED;
+}
+
+/*----------------------------------------------------------------*/
+
+/* The finalizer of splitmix64. */
+static u64 ssd_mix(u64 x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static void ssd_power_cut(struct ssd *ssd, u64 seed)
+{
+	struct ssd_slot *slot, *next;
+
+	mutex_lock(&ssd->lock);
+	ssd->off = true;
+	list_for_each_entry_safe(slot, next, &ssd->cache, cache_list) {
+		u64 dice = ssd_mix(ssd_mix(ssd_mix(seed) ^ ssd->seed) ^ slot->index);
+
+		ssd_leave_cache(ssd, slot, dice & 1);
+		ssd_put_slot(ssd, slot);
+	}
+	mutex_unlock(&ssd->lock);
+}
+
+static void ssd_power_on(struct ssd *ssd)
+{
+	mutex_lock(&ssd->lock);
+	ssd->off = false;
+	mutex_unlock(&ssd->lock);
+}
+
+static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
+			  char *result, unsigned int maxlen)
+{
+	struct ssd *ssd = ti->private;
+	u64 seed = 0;
+
+	if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
+		if (kstrtou64(argv[1], 0, &seed))
+			return -EINVAL;
+	} else if (argc != 1) {
+		return -EINVAL;
+	}
+
+	if (!strcasecmp(argv[0], "power_cut")) {
+		ssd_power_cut(ssd, seed);
+	} else if (!strcasecmp(argv[0], "power_on")) {
+		ssd_power_on(ssd);
+	} else if (!strcasecmp(argv[0], "power_cut_all")) {
+		percpu_down_write(&power_lock);
+		list_for_each_entry(ssd, &ssds, list)
+			ssd_power_cut(ssd, seed);
+		percpu_up_write(&power_lock);
+	} else if (!strcasecmp(argv[0], "power_on_all")) {
+		percpu_down_write(&power_lock);
+		list_for_each_entry(ssd, &ssds, list)
+			ssd_power_on(ssd);
+		percpu_up_write(&power_lock);
+	} else {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void ssdsim_status(struct dm_target *ti, status_type_t type, unsigned int status_flags,
+			  char *result, unsigned int maxlen)
+{
+	struct ssd *ssd = ti->private;
+	unsigned int sz = 0;
+	int i;
+
+	switch (type) {
+	case STATUSTYPE_INFO:
+		mutex_lock(&ssd->lock);
+		DMEMIT("%s", ssd->off ? "off" : "on");
+		for (i = 0; i < SSD_NR_COUNTERS; i++)
+			DMEMIT(" %llu", ssd->counters[i]);
+		DMEMIT(" %lu %lu", ssd->nr_cached, ssd->nr_stored);
+		mutex_unlock(&ssd->lock);
+		break;
+	case STATUSTYPE_TABLE:
+		DMEMIT("%llu", ssd->seed);
+		break;
+	case STATUSTYPE_IMA:
+		*result = '\0';
+		break;
+	}
+}
+
+/* There is nothing below; but without this function 6.1 asks for no limits. */
+static int ssdsim_iterate_devices(struct dm_target *ti, iterate_devices_callout_fn fn,
+				  void *data)
+{
+	return 0;
+}
+
+static void ssdsim_io_hints(struct dm_target *ti, struct queue_limits *limits)
+{
+	limits->logical_block_size = SECTOR_SIZE;
+	limits->physical_block_size = SSD_PAGE_SIZE;
+	limits->io_min = SSD_PAGE_SIZE;
+	limits->discard_granularity = SSD_PAGE_SIZE;
+	/* Which of them counts depends on the kernel. */
+	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
+	limits->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
+	limits->max_write_zeroes_sectors = UINT_MAX >> SECTOR_SHIFT;
+}
+
+static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
+{
+	struct ssd *ssd;
+
+	if (argc > 1) {
+		ti->error = "Too many arguments: at most a seed";
+		return -EINVAL;
+	}
+
+	ssd = kzalloc(sizeof(*ssd), GFP_KERNEL);
+	if (!ssd) {
+		ti->error = "Cannot allocate the device";
+		return -ENOMEM;
+	}
+	if (argc && kstrtou64(argv[0], 0, &ssd->seed)) {
+		ti->error = "The seed is not a number";
+		kfree(ssd);
+		return -EINVAL;
+	}
+
+	mutex_init(&ssd->lock);
+	xa_init(&ssd->slots);
+	INIT_LIST_HEAD(&ssd->cache);
+	percpu_down_write(&power_lock);
+	list_add_tail(&ssd->list, &ssds);
+	percpu_up_write(&power_lock);
+
+	ti->private = ssd;
+	ti->num_flush_bios = 1;
+	ti->flush_supported = true;
+	ti->num_discard_bios = 1;
+	ti->discards_supported = true;
+	ti->num_write_zeroes_bios = 1;
+	return 0;
+}
+
+static void ssdsim_dtr(struct dm_target *ti)
+{
+	struct ssd *ssd = ti->private;
+	struct ssd_slot *slot;
+	unsigned long index;
+
+	percpu_down_write(&power_lock);
+	list_del(&ssd->list);
+	percpu_up_write(&power_lock);
+
+	xa_for_each(&ssd->slots, index, slot) {
+		ssd_free_page(ssd, slot->stable);
+		ssd_free_page(ssd, slot->cached);
+		kfree(slot);
+		cond_resched();
+	}
+	xa_destroy(&ssd->slots);
+	mutex_destroy(&ssd->lock);
+	kfree(ssd);
+}
+
+static struct target_type ssdsim_target = {
+	.name = "ssdsim",
+	.version = {1, 0, 0},
+	.module = THIS_MODULE,
+	.ctr = ssdsim_ctr,
+	.dtr = ssdsim_dtr,
+	.map = ssdsim_map,
+	.status = ssdsim_status,
+	.message = ssdsim_message,
+	.iterate_devices = ssdsim_iterate_devices,
+	.io_hints = ssdsim_io_hints,
+};
+
+static int __init ssdsim_init(void)
+{
+	return dm_register_target(&ssdsim_target);
+}
+module_init(ssdsim_init);
+
+static void __exit ssdsim_exit(void)
+{
+	dm_unregister_target(&ssdsim_target);
+}
+module_exit(ssdsim_exit);
+
+MODULE_DESCRIPTION("device-mapper simulated SSD, for tests");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! As much of the metadata's superblock as the tools look at.
+
+use std::mem::offset_of;
+
+use uuid::Uuid;
+
+use crate::ffi;
+
+/// Bytes of the metadata's first block.
+pub const SUPERBLOCK_BYTES: usize = ffi::FUSION_META_BLOCK_BYTES as usize;
+
+/// A superblock that has the right magic and checksum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    pub pool_uuid: Uuid,
+    pub transaction_id: u64,
+    pub members: u16,
+    pub spares: u16,
+    pub block_sectors: u32,
+}
+
+/// Checks the metadata's first block; None if it is no superblock or damaged.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<Superblock> {
+    macro_rules! field {
+        ($type:ty, $name:ident) => {
+            <$type>::from_le_bytes(
+                bytes
+                    .get(offset_of!(ffi::fusion_disk_super, $name)..)?
+                    .first_chunk()
+                    .copied()?,
+            )
+        };
+    }
+    let body = bytes.get(size_of::<u32>()..SUPERBLOCK_BYTES)?;
+    if field!(u64, magic) != ffi::FUSION_SUPER_MAGIC || field!(u32, csum) != checksum(body) {
+        return None;
+    }
+    let uuid = bytes.get(offset_of!(ffi::fusion_disk_super, pool_uuid)..)?;
+    Some(Superblock {
+        pool_uuid: Uuid::from_bytes(*uuid.first_chunk()?),
+        transaction_id: field!(u64, transaction_id),
+        members: field!(u16, members),
+        spares: field!(u16, spares),
+        block_sectors: field!(u32, block_sectors),
+    })
+}
+
+/// The kernel's `dm_bm_checksum`: CRC-32C without the final inversion, exclusive-or'd
+/// with the structure's own constant.
+fn checksum(body: &[u8]) -> u32 {
+    !crc32c::crc32c(body) ^ ffi::FUSION_SUPER_CSUM_XOR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Vec<u8> {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let mut put = |offset: usize, value: &[u8]| {
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+        };
+        put(
+            offset_of!(ffi::fusion_disk_super, magic),
+            &ffi::FUSION_SUPER_MAGIC.to_le_bytes(),
+        );
+        put(
+            offset_of!(ffi::fusion_disk_super, transaction_id),
+            &77u64.to_le_bytes(),
+        );
+        put(
+            offset_of!(ffi::fusion_disk_super, pool_uuid),
+            &Uuid::from_u128(5).into_bytes(),
+        );
+        let csum = checksum(&bytes[4..]);
+        bytes[..4].copy_from_slice(&csum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn good() {
+        let superblock = decode(&example()).unwrap();
+        assert_eq!(superblock.transaction_id, 77);
+        assert_eq!(superblock.pool_uuid, Uuid::from_u128(5));
+    }
+
+    #[test]
+    fn damaged_or_absent() {
+        assert_eq!(decode(&[0; SUPERBLOCK_BYTES]), None);
+        let mut bytes = example();
+        bytes[4000] ^= 1;
+        assert_eq!(decode(&bytes), None);
+        assert_eq!(decode(&bytes[..100]), None);
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_valid};
+
+use crate::size;
+
+/// Manage dm-fusion pools and volumes
+#[derive(Debug, Parser)]
+#[command(name = "fusion", version, max_term_width = 100)]
+pub struct Cli {
+    /// Answer in JSON; errors too, as {"error": "..."} on standard error
+    #[arg(long, global = true, display_order = 900)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create, start, stop, show and destroy pools
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// Create, list, resize and remove volumes
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// Print the device-mapper tables of a pool, in the order to create them
+    Table(TableArgs),
+    /// List the devices that carry a member's label
+    Scan {
+        /// Devices to look at [default: all]
+        #[arg(value_name = "DEV")]
+        devices: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make a pool of block devices and start it
+    Create(PoolCreateArgs),
+    /// Start a pool and all its volumes
+    Start(OneOrAll),
+    /// Stop a pool; refused while a volume is in use
+    Stop(OneOrAll),
+    /// Show a running pool, or all of them
+    Status {
+        /// Name or uuid [default: all running pools]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// List all pools, running or not
+    List,
+    /// Stop a pool and wipe its members' labels: all its data is lost
+    Destroy {
+        /// Name or uuid
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct PoolCreateArgs {
+    /// Name of the pool: 1 to 63 of A-Z a-z 0-9 _ . + -
+    #[arg(value_parser = name)]
+    pub name: String,
+    /// Devices, at least 4; a number that is no prime power leaves the last as hot spares
+    #[arg(value_name = "DEV", required = true)]
+    pub devices: Vec<PathBuf>,
+    /// Size of a block, a power of two from 4K to 256K
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = block_sectors)]
+    pub block_size: u32,
+    /// Failed members that every stripe leaves room for [default: 1, with 4 members 0]
+    #[arg(long, value_name = "N")]
+    pub spares: Option<u32>,
+    /// Keep the metadata on this device instead of on three of the members
+    #[arg(long, value_name = "DEV")]
+    pub metadata: Option<PathBuf>,
+    /// Fail writes that find no space at once instead of letting them wait
+    #[arg(long)]
+    pub error_if_no_space: bool,
+    /// Overwrite whatever the devices carry
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct OneOrAll {
+    /// Name or uuid
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub name: Option<String>,
+    /// All pools there are
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Create a volume; it appears as /dev/mapper/POOL-NAME
+    Create(VolumeCreateArgs),
+    /// List the volumes of a pool, or of all running pools
+    List {
+        /// Name or uuid of the pool
+        pool: Option<String>,
+    },
+    /// Make a volume larger
+    Resize {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Name of the volume
+        name: String,
+        /// The new size, rounded up to whole blocks
+        #[arg(value_parser = size::parse)]
+        size: u64,
+    },
+    /// Remove a volume: its data is lost
+    Remove {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Name of the volume
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct VolumeCreateArgs {
+    /// Name or uuid of the pool
+    pub pool: String,
+    /// Name of the volume: 1 to 63 of A-Z a-z 0-9 _ . + -
+    #[arg(value_parser = name)]
+    pub name: String,
+    /// Size, rounded up to whole blocks; space is taken when it is written
+    #[arg(long, value_parser = size::parse)]
+    pub size: u64,
+    /// Redundancy of its stripes
+    #[arg(long, value_name = "LEVEL", default_value = "raid5", value_parser = ["raid5"])]
+    pub raid: String,
+    /// Width of its stripes, data and parity [default: the widest the pool allows, at most 8]
+    #[arg(long, value_name = "W", conflicts_with = "data")]
+    pub width: Option<u32>,
+    /// Width of its stripes, data alone
+    #[arg(long, value_name = "D")]
+    pub data: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    /// Name or uuid
+    pub pool: String,
+    /// One line as 'dmsetup create --concise' takes it, with the devices' uuids
+    #[arg(long, conflicts_with = "json")]
+    pub concise: bool,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if name_is_valid(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "a name has 1 to 63 characters of A-Z a-z 0-9 _ . + - and begins with none of . -"
+                .into(),
+        )
+    }
+}
+
+fn block_sectors(text: &str) -> Result<u32, String> {
+    let sectors = size::parse(text)? / SECTOR_BYTES;
+    u32::try_from(sectors)
+        .ok()
+        .filter(|sectors| {
+            sectors.is_power_of_two()
+                && (MIN_BLOCK_SECTORS..=MAX_BLOCK_SECTORS).contains(sectors)
+                && size::parse(text) == Ok(u64::from(*sectors) * SECTOR_BYTES)
+        })
+        .ok_or_else(|| "a block is a power of two from 4K to 256K".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The help of a command and of all below it.
+    fn help(command: &clap::Command, path: &str, text: &mut String) {
+        let mut shown = command.clone().bin_name(path).term_width(80);
+        *text += &format!("$ {path} -h\n{}\n", shown.render_help());
+        for below in command.get_subcommands() {
+            if below.get_name() != "help" {
+                help(below, &format!("{path} {}", below.get_name()), text);
+            }
+        }
+    }
+
+    #[test]
+    fn help_is_as_written_down() {
+        let mut command = Cli::command();
+        command.build();
+        let mut text = String::new();
+        help(&command, "fusion", &mut text);
+        let expected = include_str!("../tests/help.txt");
+        if text != expected {
+            let path = std::env::temp_dir().join("fusion-help.txt");
+            std::fs::write(&path, &text).unwrap();
+            panic!(
+                "help differs from tests/help.txt; it is now in {}",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
+    fn block_sizes() {
+        assert_eq!(block_sectors("64K"), Ok(128));
+        assert_eq!(block_sectors("4096"), Ok(8));
+        assert_eq!(block_sectors("256K"), Ok(512));
+        for bad in ["2K", "512K", "65K", "65537", "x", "96K"] {
+            assert!(block_sectors(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn conflicts() {
+        for bad in [
+            "fusion pool start",
+            "fusion pool start p --all",
+            "fusion pool create p",
+            "fusion pool create -- -p /dev/a",
+            "fusion volume create p v",
+            "fusion volume create p v --size 1G --width 4 --data 3",
+            "fusion volume create p v --size 1G --raid raid6",
+        ] {
+            assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
+        }
+        for good in [
+            "fusion pool stop --all --json",
+            "fusion --json pool create p /dev/a /dev/b --spares 0",
+            "fusion volume create p v --size 1.5G --data 3",
+            "fusion scan",
+        ] {
+            assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The shape of a new pool: how many members, where metadata and bands lie.
+
+use anyhow::{Context, Result, bail};
+use fusion_format::layout::{self, Bands};
+use fusion_format::{Layout, MAX_BLOCK_SECTORS, SECTOR_BYTES, label, metadata};
+
+use crate::size;
+
+const MIB_SECTORS: u64 = (1 << 20) / SECTOR_BYTES;
+const LABEL_AREA_SECTORS: u64 = label::LABEL_AREA_BYTES / SECTOR_BYTES;
+/// For dm-raid's superblock and its bitmap of one bit for each 4 MiB.
+const RMETA_SECTORS: u64 = MIB_SECTORS;
+/// Legs of the metadata mirror; every layout has more members.
+pub const LEGS: u16 = 3;
+
+/// Where everything lies, the same on all members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Geometry {
+    pub members: u32,
+    pub spares: u32,
+    pub block_sectors: u32,
+    pub rmeta_offset_sectors: u64,
+    pub rmeta_sectors: u64,
+    pub slice_offset_sectors: u64,
+    pub slice_sectors: u64,
+    pub data_offset_sectors: u64,
+    pub bands: Bands,
+}
+
+impl Geometry {
+    pub fn data_sectors(&self) -> u64 {
+        self.bands.member_chunks() * u64::from(self.block_sectors)
+    }
+
+    /// For a pool over `devices` devices, the smallest member of which has
+    /// `member_sectors`. `own_metadata`: the metadata is on members.
+    pub fn new(
+        devices: u32,
+        spares: Option<u32>,
+        block_sectors: u32,
+        member_sectors: u64,
+        own_metadata: bool,
+    ) -> Result<Self> {
+        let members = layout::largest_order(devices).with_context(|| {
+            format!(
+                "{devices} devices are too few: a pool has at least {} members",
+                layout::MIN_MEMBERS
+            )
+        })?;
+        let most = members - layout::MIN_MEMBERS;
+        let spares = spares.unwrap_or(most.min(1));
+        let layout = Layout::new(members, spares).with_context(|| {
+            format!(
+                "{members} members leave no room for {spares} spares: give --spares {most} or less"
+            )
+        })?;
+
+        let slice_sectors = if own_metadata {
+            slice_sectors(&layout, block_sectors, member_sectors)?
+        } else {
+            0
+        };
+        let rmeta_sectors = if own_metadata { RMETA_SECTORS } else { 0 };
+        let slice_offset_sectors = LABEL_AREA_SECTORS + rmeta_sectors;
+        let data_offset_sectors =
+            (slice_offset_sectors + slice_sectors).next_multiple_of(MIB_SECTORS);
+
+        let chunks = member_sectors.saturating_sub(data_offset_sectors) / u64::from(block_sectors);
+        let bands = layout.bands(chunks).with_context(|| {
+            let least = data_offset_sectors + layout.min_member_chunks() * u64::from(block_sectors);
+            format!(
+                "the smallest member has {}, but a pool of {members} members with blocks of {} \
+                 needs at least {} on each: use larger devices or smaller blocks",
+                size::display_sectors(member_sectors),
+                size::display_sectors(block_sectors.into()),
+                size::display_sectors(least)
+            )
+        })?;
+        Ok(Self {
+            members,
+            spares,
+            block_sectors,
+            rmeta_offset_sectors: LABEL_AREA_SECTORS,
+            rmeta_sectors,
+            slice_offset_sectors,
+            slice_sectors,
+            data_offset_sectors,
+            bands,
+        })
+    }
+}
+
+/// The size of the metadata on each leg.
+fn slice_sectors(layout: &Layout, block_sectors: u32, member_sectors: u64) -> Result<u64> {
+    let size = |block_sectors: u32| {
+        let blocks = u64::from(layout.members()) * (member_sectors / u64::from(block_sectors));
+        metadata::size_sectors(blocks, member_sectors)
+    };
+    if size(block_sectors) <= metadata::MAX_SECTORS {
+        return Ok(size(block_sectors));
+    }
+    let mut fitting = block_sectors;
+    while fitting < MAX_BLOCK_SECTORS && size(fitting) > metadata::MAX_SECTORS {
+        fitting *= 2;
+    }
+    let remedy = if size(fitting) <= metadata::MAX_SECTORS {
+        format!(
+            "--block-size {}K would fit",
+            u64::from(fitting) * SECTOR_BYTES / 1024
+        )
+    } else {
+        "make several pools of fewer or smaller members".into()
+    };
+    bail!(
+        "with blocks of {} this pool would need {} of metadata, and {} is the most there can be: \
+         {remedy}",
+        size::display_sectors(block_sectors.into()),
+        size::display_sectors(size(block_sectors)),
+        size::display_sectors(metadata::MAX_SECTORS)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = (1 << 30) / SECTOR_BYTES;
+
+    #[test]
+    fn typical() {
+        let geometry = Geometry::new(8, None, 128, GIB, true).unwrap();
+        assert_eq!((geometry.members, geometry.spares), (8, 1));
+        assert_eq!(geometry.rmeta_offset_sectors, 2048);
+        assert_eq!(geometry.slice_offset_sectors, 4096);
+        assert_eq!(geometry.slice_sectors, 16 * MIB_SECTORS);
+        assert_eq!(geometry.data_offset_sectors, 18 * MIB_SECTORS);
+        assert!(geometry.data_offset_sectors + geometry.data_sectors() <= GIB);
+        assert!(geometry.bands.count >= 24, "{:?}", geometry.bands);
+    }
+
+    #[test]
+    fn metadata_elsewhere() {
+        let geometry = Geometry::new(8, None, 128, GIB, false).unwrap();
+        assert_eq!(geometry.slice_sectors, 0);
+        assert_eq!(geometry.data_offset_sectors, MIB_SECTORS);
+    }
+
+    #[test]
+    fn odd_numbers_of_devices() {
+        assert_eq!(Geometry::new(6, None, 128, GIB, true).unwrap().members, 5);
+        let four = Geometry::new(4, None, 128, GIB, true).unwrap();
+        assert_eq!((four.members, four.spares), (4, 0));
+    }
+
+    fn error(devices: u32, spares: Option<u32>, block: u32, sectors: u64) -> String {
+        Geometry::new(devices, spares, block, sectors, true)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        assert!(error(3, None, 128, GIB).contains("at least 4 members"));
+        assert!(error(4, Some(1), 128, GIB).contains("--spares 0 or less"));
+        assert!(error(8, None, 128, 12 * MIB_SECTORS).contains("needs at least"));
+        let tib = 1024 * GIB;
+        let large = error(16, None, 8, tib);
+        assert!(large.contains("--block-size 64K would fit"), "{large}");
+        assert!(error(64, None, 8, 1000 * tib).contains("several pools"));
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Interrupting a change between two of its steps.
+//!
+//! SIGINT, SIGTERM and SIGHUP are held back; whoever takes steps that must not be left
+//! half done looks for them in between and then undoes what it did. They are blocked
+//! rather than caught, so that no step is cut short in the middle.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use anyhow::{Result, bail};
+
+const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// From here on signals wait. Called before any thread is made.
+pub fn defer() {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set that the others use.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in SIGNALS {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// An error if a signal is waiting.
+pub fn check() -> Result<()> {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigpending initialises the set if it succeeds.
+    let waiting = unsafe {
+        libc::sigpending(set.as_mut_ptr()) == 0
+            && SIGNALS
+                .iter()
+                .any(|&signal| libc::sigismember(set.as_ptr(), signal) == 1)
+    };
+    if waiting {
+        bail!("interrupted: what had been done was undone");
+    }
+    Ok(())
+}

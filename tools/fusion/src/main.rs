@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `fusion`: manages dm-fusion pools and volumes.
+//!
+//! Exit status: 0 done, 1 an error, 2 a wrong command line.
+
+mod ask;
+mod assemble;
+mod block;
+mod cli;
+mod commands;
+mod create;
+mod dm;
+mod geometry;
+mod interrupt;
+mod kmsg;
+mod lock;
+mod member;
+mod mirror;
+mod nodes;
+mod output;
+mod plan;
+mod probe;
+mod progress;
+mod report;
+mod running;
+mod scan;
+mod size;
+mod start;
+mod status;
+#[cfg(test)]
+mod testing;
+mod usage;
+mod volumes;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let Cli { json, command } = Cli::parse();
+    let result = match command {
+        Command::Pool(command) => commands::pool::run(command, json),
+        Command::Volume(command) => commands::volume::run(command, json),
+        Command::Table(args) => commands::table::run(&args, json),
+        Command::Scan { devices } => commands::scan::run(&devices, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let sentence = format!("{error:#}");
+            if json {
+                eprintln!("{}", serde_json::json!({ "error": sentence }));
+            } else {
+                eprintln!("fusion: {sentence}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

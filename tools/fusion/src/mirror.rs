@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The legs of the metadata mirror after a crash.
+//!
+//! Blocks that were being written when the machine stopped may differ between the
+//! legs. dm-persistent-data writes every block but the superblock to a place that
+//! the last committed transaction does not use, and flushes all legs before it
+//! writes the superblock. So blocks that differ are never read again before they
+//! are written again - except the superblock: one leg may hold the last
+//! transaction's and another the one's before. Each is good, but the mirror may
+//! return now this one and now that one: an old transaction could come back after
+//! a later one has reused its blocks. Therefore the superblocks are made equal
+//! before the mirror is started. The newer one wins: what it refers to was flushed
+//! before it was written.
+
+use std::path::Path;
+
+use anyhow::Result;
+use fusion_format::superblock::{self, SUPERBLOCK_BYTES};
+
+use crate::block::BlockDevice;
+use crate::plan::{dm_path, image_name, rmeta_name};
+
+/// dm-raid's superblock, as far as it matters here.
+struct RaidSuper {
+    events: u64,
+    failed: u64,
+    recovered: bool,
+}
+
+impl RaidSuper {
+    const BYTES: usize = 40;
+    const MAGIC: u32 = 0x6452_6d44;
+
+    /// None: dm-raid has not been here yet.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let u64_at = |offset: usize| {
+            let field = bytes.get(offset..)?.first_chunk().copied()?;
+            Some(u64::from_le_bytes(field))
+        };
+        let magic = u32::from_le_bytes(bytes.first_chunk().copied()?);
+        (magic == Self::MAGIC).then_some(())?;
+        Some(Self {
+            events: u64_at(16)?,
+            failed: u64_at(24)?,
+            recovered: u64_at(32)? == u64::MAX,
+        })
+    }
+}
+
+/// Makes the superblocks on all legs that dm-raid counts as good the same.
+pub fn equalise(pool: &str, legs: usize) -> Result<()> {
+    let mut supers = Vec::new();
+    let mut images = Vec::new();
+    for leg in 0..legs {
+        let rmeta = BlockDevice::open_read(Path::new(&dm_path(&rmeta_name(pool, leg))))?;
+        supers.push(RaidSuper::parse(&rmeta.read_at(0, RaidSuper::BYTES)?));
+        images.push(BlockDevice::open_write(Path::new(&dm_path(&image_name(
+            pool, leg,
+        ))))?);
+    }
+    let good = good_legs(&supers);
+    let blocks = good
+        .iter()
+        .map(|&leg| images[leg].read_at(0, SUPERBLOCK_BYTES))
+        .collect::<Result<Vec<_>>>()?;
+    let Some(newest) = newest(&blocks) else {
+        return Ok(());
+    };
+    for (&leg, block) in good.iter().zip(&blocks) {
+        if block != newest {
+            images[leg].write_at(0, newest)?;
+            images[leg].sync()?;
+        }
+    }
+    Ok(())
+}
+
+/// The legs that dm-raid will read from: those that the newest of its superblocks
+/// does not call failed, and that are not being rebuilt.
+fn good_legs(supers: &[Option<RaidSuper>]) -> Vec<usize> {
+    let newest = supers.iter().flatten().max_by_key(|found| found.events);
+    let failed = newest.map_or(0, |found| found.failed);
+    supers
+        .iter()
+        .enumerate()
+        .filter(|(leg, found)| {
+            failed >> leg & 1 == 0 && found.as_ref().is_some_and(|found| found.recovered)
+        })
+        .map(|(leg, _)| leg)
+        .collect()
+}
+
+/// The superblock of the last transaction; None if there is none.
+fn newest(blocks: &[Vec<u8>]) -> Option<&Vec<u8>> {
+    blocks
+        .iter()
+        .filter_map(|block| Some((superblock::decode(block)?.transaction_id, block)))
+        .max_by_key(|(transaction, _)| *transaction)
+        .map(|(_, block)| block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leg(events: u64, failed: u64, recovered: u64) -> Option<RaidSuper> {
+        let mut bytes = RaidSuper::MAGIC.to_le_bytes().to_vec();
+        bytes.extend([0; 12]);
+        for field in [events, failed, recovered] {
+            bytes.extend(field.to_le_bytes());
+        }
+        RaidSuper::parse(&bytes)
+    }
+
+    #[test]
+    fn only_good_legs_count() {
+        let all = u64::MAX;
+        assert_eq!(
+            good_legs(&[leg(5, 0, all), leg(6, 0, all), leg(5, 0, all)]),
+            [0, 1, 2]
+        );
+        assert_eq!(
+            good_legs(&[leg(5, 0, all), leg(6, 1, all), leg(6, 1, all)]),
+            [1, 2]
+        );
+        assert_eq!(good_legs(&[leg(5, 0, 100), None, leg(6, 0, all)]), [2]);
+        assert_eq!(good_legs(&[None, None]), [0usize; 0]);
+        assert!(RaidSuper::parse(&[0; 40]).is_none());
+    }
+}

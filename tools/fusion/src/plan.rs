@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The device-mapper devices a pool consists of, in the order they are created.
+//!
+//! `pool start` creates and `table` prints what is made here.
+
+use std::path::Path;
+
+use uuid::Uuid;
+
+use crate::assemble::Assembled;
+use crate::dm::{Spec, Visibility};
+use crate::status::Volume;
+
+/// All our devices' uuids begin with this; the scan passes over such devices, and
+/// no other subsystem claims them.
+pub const UUID_PREFIX: &str = "FUSION-";
+
+pub const POOL_TARGET: &str = "fusion-pool";
+pub const VOLUME_TARGET: &str = "fusion";
+
+pub fn dm_path(name: &str) -> String {
+    format!("/dev/mapper/{name}")
+}
+
+fn dm_uuid(pool: Uuid, part: &str) -> String {
+    format!("{UUID_PREFIX}{pool}-{part}")
+}
+
+pub fn pool_dm_uuid(pool: Uuid) -> String {
+    dm_uuid(pool, "pool")
+}
+
+/// The pool a device-mapper uuid belongs to, and the part of it.
+pub fn parse_dm_uuid(uuid: &str) -> Option<(Uuid, &str)> {
+    const LENGTH: usize = 36;
+    let rest = uuid.strip_prefix(UUID_PREFIX)?;
+    let pool = Uuid::parse_str(rest.get(..LENGTH)?).ok()?;
+    Some((pool, rest.get(LENGTH..)?.strip_prefix('-')?))
+}
+
+pub fn metadata_name(pool: &str) -> String {
+    format!("{pool}_fmeta")
+}
+
+pub fn image_name(pool: &str, leg: usize) -> String {
+    format!("{pool}_fmeta_rimage_{leg}")
+}
+
+pub fn rmeta_name(pool: &str, leg: usize) -> String {
+    format!("{pool}_fmeta_rmeta_{leg}")
+}
+
+pub fn volume_name(pool: &str, volume: &str) -> String {
+    format!("{pool}-{volume}")
+}
+
+/// The linear devices over the members' slices, two for each leg.
+pub fn slices(pool: &Assembled) -> Vec<Spec> {
+    let linear = |name: String, part: String, index: usize, offset: u64, sectors: u64| Spec {
+        name,
+        uuid: dm_uuid(pool.uuid, &part),
+        visibility: Visibility::Private,
+        sectors,
+        target: "linear",
+        params: format!("{} {offset}", pool.members[index].path.display()),
+    };
+    let mut specs = Vec::new();
+    for (leg, &index) in pool.legs.iter().enumerate() {
+        let slice = &pool.members[index].label.slice;
+        specs.push(linear(
+            rmeta_name(&pool.name, leg),
+            format!("fmeta_rmeta_{leg}"),
+            index,
+            slice.rmeta_offset_sectors,
+            slice.rmeta_sectors,
+        ));
+        specs.push(linear(
+            image_name(&pool.name, leg),
+            format!("fmeta_rimage_{leg}"),
+            index,
+            slice.offset_sectors,
+            slice.sectors,
+        ));
+    }
+    specs
+}
+
+/// The mirror over the slices; None: the metadata is on a device of its own.
+///
+/// `nosync`: nothing is read from the metadata that was not written, to all legs,
+/// before; see mirror.rs for the one block this does not hold for after a crash.
+pub fn mirror(pool: &Assembled) -> Option<Spec> {
+    let first = *pool.legs.first()?;
+    let legs: String = (0..pool.legs.len())
+        .map(|leg| {
+            format!(
+                " {} {}",
+                dm_path(&rmeta_name(&pool.name, leg)),
+                dm_path(&image_name(&pool.name, leg))
+            )
+        })
+        .collect();
+    Some(Spec {
+        name: metadata_name(&pool.name),
+        uuid: dm_uuid(pool.uuid, "fmeta"),
+        visibility: Visibility::Private,
+        sectors: pool.members[first].label.slice.sectors,
+        target: "raid",
+        params: format!("raid1 2 0 nosync {}{legs}", pool.legs.len()),
+    })
+}
+
+/// The pool itself; `metadata` is used where the pool has no slices.
+pub fn pool(pool: &Assembled, metadata: Option<&Path>) -> Spec {
+    let label = pool.label();
+    let metadata = match metadata {
+        Some(path) => path.display().to_string(),
+        None => dm_path(&metadata_name(&pool.name)),
+    };
+    let members: String = pool
+        .members
+        .iter()
+        .map(|member| {
+            format!(
+                " {} {}",
+                member.path.display(),
+                member.label.data_offset_sectors
+            )
+        })
+        .collect();
+    let features = if label.error_if_no_space {
+        " 1 error_if_no_space"
+    } else {
+        ""
+    };
+    Spec {
+        name: pool.name.clone(),
+        uuid: pool_dm_uuid(pool.uuid),
+        visibility: Visibility::Private,
+        sectors: pool.total_sectors(),
+        target: POOL_TARGET,
+        params: format!(
+            "{metadata} {} mols {} {}{members}{features}",
+            label.block_sectors,
+            label.spares,
+            pool.members.len()
+        ),
+    }
+}
+
+pub fn volume(pool_name: &str, pool_uuid: Uuid, volume: &Volume) -> Spec {
+    Spec {
+        name: volume_name(pool_name, &volume.name),
+        uuid: dm_uuid(pool_uuid, &format!("volume-{}", volume.id)),
+        visibility: Visibility::Public,
+        sectors: volume.sectors,
+        target: VOLUME_TARGET,
+        params: format!("{} {}", dm_path(pool_name), volume.id),
+    }
+}
+
+/// `dmsetup create --concise`'s form of a list of devices.
+pub fn concise(specs: &[Spec]) -> String {
+    let escape = |text: &str| {
+        text.replace('\\', "\\\\")
+            .replace(',', "\\,")
+            .replace(';', "\\;")
+    };
+    let devices: Vec<String> = specs
+        .iter()
+        .map(|spec| format!("{},{},,rw,{}", spec.name, spec.uuid, escape(&spec.table())))
+        .collect();
+    devices.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::found_pool;
+
+    #[test]
+    fn tables() {
+        let assembled = found_pool().assemble().unwrap();
+        let slices = slices(&assembled);
+        assert_eq!(slices.len(), 6);
+        assert_eq!(slices[2].name, "tank_fmeta_rmeta_1");
+        assert_eq!(slices[2].table(), "0 2048 linear /dev/d1 2048");
+        assert_eq!(slices[3].name, "tank_fmeta_rimage_1");
+        assert_eq!(slices[3].table(), "0 32768 linear /dev/d1 4096");
+        assert_eq!(
+            mirror(&assembled).unwrap().table(),
+            "0 32768 raid raid1 2 0 nosync 3 \
+             /dev/mapper/tank_fmeta_rmeta_0 /dev/mapper/tank_fmeta_rimage_0 \
+             /dev/mapper/tank_fmeta_rmeta_1 /dev/mapper/tank_fmeta_rimage_1 \
+             /dev/mapper/tank_fmeta_rmeta_2 /dev/mapper/tank_fmeta_rimage_2"
+        );
+        let spec = pool(&assembled, None);
+        assert_eq!(
+            spec.table(),
+            "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
+             /dev/d0 36864 /dev/d1 36864 /dev/d2 36864 /dev/d3 36864 \
+             /dev/d4 36864 /dev/d5 36864 /dev/d6 36864 /dev/d7 36864"
+        );
+        assert_eq!(
+            parse_dm_uuid(&spec.uuid),
+            Some((Uuid::from_u128(0xabcd), "pool"))
+        );
+    }
+
+    #[test]
+    fn other_metadata_and_policy() {
+        let mut found = found_pool();
+        for member in &mut found.members {
+            member.label.legs = 0;
+            member.label.slice.leg = None;
+            member.label.error_if_no_space = true;
+        }
+        let assembled = found.assemble().unwrap();
+        assert!(slices(&assembled).is_empty());
+        assert_eq!(mirror(&assembled), None);
+        let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
+        assert!(table.starts_with("0 16384000 fusion-pool /dev/meta 128 mols 1 8 "));
+        assert!(table.ends_with(" 36864 1 error_if_no_space"), "{table}");
+    }
+
+    #[test]
+    fn volumes() {
+        let row = &Volume::parse_all("7 data 2097152 5 1 0 0 ok").unwrap()[0];
+        let spec = volume("tank", Uuid::from_u128(0xabcd), row);
+        assert_eq!(spec.name, "tank-data");
+        assert_eq!(spec.table(), "0 2097152 fusion /dev/mapper/tank 7");
+        assert_eq!(
+            concise(&[spec.clone(), spec]),
+            "tank-data,FUSION-00000000-0000-0000-0000-00000000abcd-volume-7,,rw,\
+             0 2097152 fusion /dev/mapper/tank 7;\
+             tank-data,FUSION-00000000-0000-0000-0000-00000000abcd-volume-7,,rw,\
+             0 2097152 fusion /dev/mapper/tank 7"
+        );
+    }
+
+    #[test]
+    fn foreign_uuids() {
+        for uuid in [
+            "",
+            "LVM-abc",
+            "FUSION-x",
+            "FUSION-00000000-0000-0000-0000-00000000abcd",
+        ] {
+            assert_eq!(parse_dm_uuid(uuid), None, "{uuid}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The pools that are running, recognised by their tables: it does not matter
+//! whether this program or dmsetup started them.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use uuid::Uuid;
+
+use crate::block::BlockDevice;
+use crate::dm::{self, DevNo, Dm, Info};
+use crate::member::{self, Reading};
+use crate::plan::{self, POOL_TARGET, VOLUME_TARGET};
+use crate::status::{self, PoolStatus, PoolTable, Volume};
+
+/// A running pool.
+pub struct Running {
+    pub name: String,
+    pub dev: DevNo,
+    pub uuid: Uuid,
+    pub table: PoolTable,
+    pub devices: Vec<VolumeDevice>,
+}
+
+/// A volume's device.
+#[derive(Clone, Debug)]
+pub struct VolumeDevice {
+    pub name: String,
+    pub id: u32,
+    pub sectors: u64,
+}
+
+/// All running pools, by name.
+pub fn all(dm: &Dm) -> Result<Vec<Running>> {
+    let mut pools = Vec::new();
+    let mut volumes = Vec::new();
+    for (name, dev) in dm.list()? {
+        // A device may go while we look.
+        let Ok(targets) = dm.table(&name) else {
+            continue;
+        };
+        let [target] = &targets[..] else {
+            continue;
+        };
+        if target.kind == POOL_TARGET {
+            let Some(info) = dm.info(&name)? else {
+                continue;
+            };
+            let table = PoolTable::parse(&target.params)?;
+            pools.push(Running {
+                uuid: uuid_of(&info, &table),
+                name,
+                dev,
+                table,
+                devices: Vec::new(),
+            });
+        } else if target.kind == VOLUME_TARGET {
+            if let Some((pool, id)) = status::parse_volume_table(&target.params) {
+                let sectors = target.sectors;
+                volumes.push((pool, VolumeDevice { name, id, sectors }));
+            }
+        }
+    }
+    for pool in &mut pools {
+        pool.devices = volumes
+            .iter()
+            .filter(|(dev, _)| *dev == pool.dev)
+            .map(|(_, device)| device.clone())
+            .collect();
+        pool.devices.sort_by_key(|device| device.id);
+    }
+    pools.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(pools)
+}
+
+/// From the device's own uuid, or else from a member's label; nil if neither tells,
+/// as with pools that have no labels.
+fn uuid_of(info: &Info, table: &PoolTable) -> Uuid {
+    if let Some((uuid, "pool")) = plan::parse_dm_uuid(&info.uuid) {
+        return uuid;
+    }
+    table
+        .members
+        .iter()
+        .flatten()
+        .find_map(|(dev, _)| uuid_on(*dev).ok().flatten())
+        .unwrap_or_default()
+}
+
+/// The pool that a member's label names.
+fn uuid_on(dev: DevNo) -> Result<Option<Uuid>> {
+    let device = BlockDevice::open_read(Path::new(&dm::path_of(dev)?))?;
+    Ok(match member::read(&device)? {
+        Reading::Found(found) => Some(found.label.pool_uuid),
+        Reading::Absent | Reading::Invalid(_) => None,
+    })
+}
+
+/// The running pool of this name or uuid, if there is one.
+pub fn find(dm: &Dm, key: &str) -> Result<Option<Running>> {
+    let uuid = Uuid::parse_str(key).ok();
+    Ok(all(dm)?
+        .into_iter()
+        .find(|pool| pool.name == key || Some(pool.uuid) == uuid))
+}
+
+/// Like `find`, for those who need the pool.
+pub fn need(dm: &Dm, key: &str) -> Result<Running> {
+    match find(dm, key)? {
+        Some(pool) => Ok(pool),
+        None => bail!("pool {key} is not running: start it with 'fusion pool start {key}'"),
+    }
+}
+
+impl Running {
+    pub fn status(&self, dm: &Dm) -> Result<Option<PoolStatus>> {
+        let targets = dm.status(&self.name)?;
+        let target = targets
+            .first()
+            .with_context(|| format!("pool {} has no table", self.name))?;
+        PoolStatus::parse(&target.params)
+    }
+
+    pub fn volumes(&self, dm: &Dm) -> Result<Vec<Volume>> {
+        let mut volumes = Volume::parse_all(&dm.message(&self.name, "volumes")?)?;
+        volumes.sort_by_key(|volume| volume.id);
+        Ok(volumes)
+    }
+
+    pub fn volume(&self, dm: &Dm, name: &str) -> Result<Volume> {
+        self.volumes(dm)?
+            .into_iter()
+            .find(|volume| volume.name == name)
+            .with_context(|| format!("pool {} has no volume {name}", self.name))
+    }
+
+    pub fn device_of(&self, volume: &Volume) -> Option<&VolumeDevice> {
+        self.devices.iter().find(|device| device.id == volume.id)
+    }
+}

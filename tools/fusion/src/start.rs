@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starting and stopping pools.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::assemble::Assembled;
+use crate::dm::{self, DevNo, Dm, Spec, Visibility};
+use crate::interrupt;
+use crate::member;
+use crate::mirror;
+use crate::plan;
+use crate::running::{self, Running};
+use crate::scan::{self, Scan};
+use crate::status::Volume;
+use crate::usage;
+
+/// Devices that were made; unless kept, they are removed in reverse order.
+pub struct Made<'a> {
+    dm: &'a Dm,
+    devices: Vec<(String, Visibility)>,
+}
+
+impl<'a> Made<'a> {
+    fn new(dm: &'a Dm) -> Self {
+        Self {
+            dm,
+            devices: Vec::new(),
+        }
+    }
+
+    fn create(&mut self, spec: &Spec) -> Result<()> {
+        interrupt::check()?;
+        self.dm.create(spec)?;
+        self.devices.push((spec.name.clone(), spec.visibility));
+        Ok(())
+    }
+
+    pub fn keep(mut self) {
+        self.devices.clear();
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for (name, visibility) in self.devices.drain(..).rev() {
+            if let Err(error) = self.dm.remove(&name, visibility) {
+                eprintln!("fusion: {error:#}");
+            }
+        }
+    }
+}
+
+/// Creates all devices of a pool; `metadata` where it has no slices.
+pub fn bring_up<'a>(dm: &'a Dm, pool: &Assembled, metadata: Option<&Path>) -> Result<Made<'a>> {
+    remove_leftovers(dm, pool)?;
+    let mut made = Made::new(dm);
+    for spec in plan::slices(pool) {
+        made.create(&spec)?;
+    }
+    if let Some(spec) = plan::mirror(pool) {
+        mirror::equalise(&pool.name, pool.legs.len())?;
+        made.create(&spec)?;
+    }
+    made.create(&plan::pool(pool, metadata))?;
+    for volume in Volume::parse_all(&dm.message(&pool.name, "volumes")?)? {
+        if !volume.deleting {
+            made.create(&plan::volume(&pool.name, pool.uuid, &volume))?;
+        }
+    }
+    interrupt::check()?;
+    Ok(made)
+}
+
+/// A start that was killed may have left parts of the pool; only those that are
+/// certainly ours are removed.
+fn remove_leftovers(dm: &Dm, pool: &Assembled) -> Result<()> {
+    let specs = plan::slices(pool).into_iter().chain(plan::mirror(pool));
+    for spec in specs.collect::<Vec<_>>().iter().rev() {
+        if let Some(info) = dm.info(&spec.name)? {
+            if info.uuid != spec.uuid {
+                bail!(
+                    "there is a device-mapper device {} already: remove or rename it first",
+                    spec.name
+                );
+            }
+            dm.remove(&spec.name, spec.visibility)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a killed start or creation of the pool `name` has left, if the pool
+/// itself is not there. Was there anything?
+pub fn remove_leftovers_of(dm: &Dm, name: &str) -> Result<bool> {
+    let mirror = plan::metadata_name(name);
+    let slices = format!("{mirror}_r");
+    let mut found: Vec<String> = dm
+        .list()?
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|device| *device == mirror || device.starts_with(&slices))
+        .collect();
+    // The mirror's name is the shortest: it goes before what it consists of.
+    found.sort_by_key(String::len);
+    for device in &found {
+        match dm.info(device)? {
+            Some(info) if info.uuid.starts_with(plan::UUID_PREFIX) => {
+                dm.remove(device, Visibility::Private)?;
+            }
+            _ => bail!("the device {device} was made by something else: remove it first"),
+        }
+    }
+    Ok(!found.is_empty())
+}
+
+/// The metadata device of a pool without slices.
+pub fn metadata_path(scan: &Scan, pool: &Assembled) -> Result<Option<PathBuf>> {
+    if pool.legs.is_empty() {
+        scan.metadata_device(pool.uuid).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Starts a stopped pool by its name or uuid.
+pub fn start(dm: &Dm, scan: &Scan, key: &str) -> Result<Running> {
+    if let Some(running) = running::find(dm, key)? {
+        bail!("pool {} is running already", running.name);
+    }
+    let found = scan.find(key)?;
+    let pool = found.assemble()?;
+    if let Some(info) = dm.info(&pool.name)? {
+        bail!(
+            "pool {} cannot be started: there is a device-mapper device {} already ({}); remove or \
+             rename it first",
+            pool.uuid,
+            pool.name,
+            info.dev
+        );
+    }
+    repair_labels(&pool);
+    let metadata = metadata_path(scan, &pool)?;
+    bring_up(dm, &pool, metadata.as_deref())
+        .with_context(|| format!("pool {} was not started", pool.name))?
+        .keep();
+    running::need(dm, &pool.name)
+}
+
+/// A label with a damaged or outdated copy is written again.
+fn repair_labels(pool: &Assembled) {
+    for member in pool.members.iter().chain(&pool.hot_spares) {
+        if member.differs || member.label.creating {
+            let mut label = member.label.clone();
+            label.creating = false;
+            match member::rewrite(&member.path, &label) {
+                Ok(()) => eprintln!(
+                    "fusion: one copy of the label of {} was damaged or old; it is repaired",
+                    member.path.display()
+                ),
+                // The good copy is enough to start.
+                Err(error) => eprintln!("fusion: {error:#}"),
+            }
+        }
+    }
+}
+
+/// Stops a running pool; refuses while any of its volumes is in use.
+pub fn stop(dm: &Dm, pool: &Running) -> Result<()> {
+    let mut busy = Vec::new();
+    for device in &pool.devices {
+        if let Err(error) = usage::check_unused(dm, &device.name) {
+            busy.push(error.to_string());
+        }
+    }
+    if !busy.is_empty() {
+        bail!("pool {} is not stopped: {}", pool.name, busy.join("; "));
+    }
+    let metadata = metadata_parts(dm, pool)?;
+    for device in pool.devices.iter().rev() {
+        dm.remove(&device.name, Visibility::Public)?;
+    }
+    dm.remove(&pool.name, Visibility::Private)?;
+    for name in metadata {
+        dm.remove(&name, Visibility::Private)?;
+    }
+    Ok(())
+}
+
+/// The devices that the pool's metadata consists of, in the order to remove them;
+/// none if it is on a device the user gave.
+fn metadata_parts(dm: &Dm, pool: &Running) -> Result<Vec<String>> {
+    let name = plan::metadata_name(&pool.name);
+    match dm.info(&name)? {
+        Some(info) if info.dev == pool.table.metadata => {}
+        _ => return Ok(Vec::new()),
+    }
+    let table = dm.table(&name)?;
+    let parts: Vec<DevNo> = table
+        .iter()
+        .flat_map(|target| target.params.split_ascii_whitespace())
+        .filter_map(DevNo::parse)
+        .collect();
+    let slices = dm
+        .list()?
+        .into_iter()
+        .filter(|(_, dev)| parts.contains(dev))
+        .map(|(name, _)| name);
+    Ok(std::iter::once(name).chain(slices).collect())
+}
+
+/// What `table` prints for a pool that may or may not be running.
+pub fn specs(dm: &Dm, key: &str) -> Result<(Vec<Spec>, bool)> {
+    let scan = scan::scan(&[])?;
+    let running = running::find(dm, key)?;
+    let key = match &running {
+        Some(pool) => pool.uuid.to_string(),
+        None => key.to_owned(),
+    };
+    let pool = scan.find(&key)?.assemble()?;
+    let metadata = match &running {
+        Some(running) if pool.legs.is_empty() => {
+            Some(PathBuf::from(dm::path_of(running.table.metadata)?))
+        }
+        _ => metadata_path(&scan, &pool)?,
+    };
+    let mut specs = plan::slices(&pool);
+    specs.extend(plan::mirror(&pool));
+    specs.push(plan::pool(&pool, metadata.as_deref()));
+    if let Some(running) = &running {
+        for volume in running.volumes(dm)?.iter().filter(|row| !row.deleting) {
+            specs.push(plan::volume(&pool.name, pool.uuid, volume));
+        }
+    }
+    Ok((specs, running.is_some()))
+}

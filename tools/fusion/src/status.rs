@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lines that the kernel's targets answer: pool status, volumes, tables.
+//! Fields are only ever appended, so what follows the known ones is ignored.
+
+use std::str::{FromStr, SplitAsciiWhitespace};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::dm::DevNo;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    ReadWrite,
+    OutOfSpace,
+    ReadOnly,
+    Failed,
+}
+
+/// Blocks over all members; `total` is the sum of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
+    pub replicated: u64,
+    pub raid: u64,
+    pub dead: u64,
+    pub spare: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    pub device: String,
+    pub state: String,
+    pub pending: u64,
+    pub straggling: bool,
+}
+
+/// The status of a pool that is not in fail mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatus {
+    pub mode: Mode,
+    pub needs_check: bool,
+    pub transaction_id: u64,
+    pub metadata_used_blocks: u64,
+    pub metadata_total_blocks: u64,
+    pub block_sectors: u32,
+    pub error_if_no_space: bool,
+    pub resyncing: bool,
+    pub space: Space,
+    pub counters: Vec<(String, u64)>,
+    pub members: Vec<MemberStatus>,
+}
+
+struct Fields<'a> {
+    line: &'a str,
+    fields: SplitAsciiWhitespace<'a>,
+}
+
+impl<'a> Fields<'a> {
+    fn new(line: &'a str) -> Self {
+        Self {
+            line,
+            fields: line.split_ascii_whitespace(),
+        }
+    }
+
+    fn text(&mut self, what: &str) -> Result<&'a str> {
+        self.fields
+            .next()
+            .with_context(|| format!("the kernel's line '{}' lacks its {what}", self.line))
+    }
+
+    fn number<T: FromStr>(&mut self, what: &str) -> Result<T> {
+        let text = self.text(what)?;
+        text.parse().map_err(|_| {
+            anyhow!(
+                "the kernel's line '{}' has '{text}' as its {what}",
+                self.line
+            )
+        })
+    }
+}
+
+impl PoolStatus {
+    /// None: the pool is in fail mode and says nothing else.
+    pub fn parse(line: &str) -> Result<Option<Self>> {
+        let mut fields = Fields::new(line);
+        let mode = match fields.text("mode")? {
+            "rw" => Mode::ReadWrite,
+            "out_of_space" => Mode::OutOfSpace,
+            "ro" => Mode::ReadOnly,
+            "fail" | "Fail" => Mode::Failed,
+            other => bail!("the pool is in a mode that this version does not know: '{other}'"),
+        };
+        if mode == Mode::Failed && line.split_ascii_whitespace().nth(1).is_none() {
+            return Ok(None);
+        }
+        let needs_check = fields.text("needs_check")? == "needs_check";
+        let transaction_id = fields.number("transaction id")?;
+        let metadata = fields.text("metadata blocks")?;
+        let (used, total) = metadata
+            .split_once('/')
+            .and_then(|(used, total)| Some((used.parse().ok()?, total.parse().ok()?)))
+            .with_context(|| format!("'{metadata}' is no count of metadata blocks"))?;
+        let block_sectors = fields.number("block size")?;
+        let error_if_no_space = fields.text("space policy")? == "error_if_no_space";
+        let resyncing = fields.text("resync state")? != "synced";
+        let space = Space {
+            total: fields.number("total space")?,
+            free: fields.number("free space")?,
+            replicated: fields.number("replicated space")?,
+            raid: fields.number("raid space")?,
+            dead: fields.number("dead space")?,
+            spare: fields.number("spare space")?,
+        };
+        let count: usize = fields.number("number of counters")?;
+        let counters = (0..count)
+            .map(|_| {
+                Ok((
+                    fields.text("counter")?.to_owned(),
+                    fields.number("counter")?,
+                ))
+            })
+            .collect::<Result<_>>()?;
+        let count: usize = fields.number("number of members")?;
+        let members = (0..count)
+            .map(|_| {
+                Ok(MemberStatus {
+                    device: fields.text("member")?.to_owned(),
+                    state: fields.text("member state")?.to_owned(),
+                    pending: fields.number("pending I/Os")?,
+                    straggling: fields.number::<u64>("straggling")? != 0,
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Some(Self {
+            mode,
+            needs_check,
+            transaction_id,
+            metadata_used_blocks: used,
+            metadata_total_blocks: total,
+            block_sectors,
+            error_if_no_space,
+            resyncing,
+            space,
+            counters,
+            members,
+        }))
+    }
+}
+
+/// A line of the message `volumes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    pub id: u32,
+    pub name: String,
+    pub sectors: u64,
+    pub data: u32,
+    pub parity: u32,
+    pub mapped_blocks: u64,
+    pub tops: u64,
+    pub deleting: bool,
+}
+
+impl Volume {
+    fn parse(line: &str) -> Result<Self> {
+        let mut fields = Fields::new(line);
+        Ok(Self {
+            id: fields.number("volume id")?,
+            name: fields.text("volume name")?.to_owned(),
+            sectors: fields.number("size")?,
+            data: fields.number("data slots")?,
+            parity: fields.number("parity slots")?,
+            mapped_blocks: fields.number("mapped blocks")?,
+            tops: fields.number("tops")?,
+            deleting: fields.text("state")? == "deleting",
+        })
+    }
+
+    pub fn parse_all(answer: &str) -> Result<Vec<Self>> {
+        answer
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(Self::parse)
+            .collect()
+    }
+
+    pub fn raid(&self) -> &'static str {
+        match self.parity {
+            1 => "raid5",
+            2 => "raid6",
+            _ => "unknown",
+        }
+    }
+
+    /// Slots of one of its stripes.
+    pub fn width(&self) -> u32 {
+        self.data + self.parity
+    }
+}
+
+/// The table of a running pool, with the devices as numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolTable {
+    pub metadata: DevNo,
+    pub block_sectors: u32,
+    pub spares: u32,
+    /// Device and offset in sectors; None: missing.
+    pub members: Vec<Option<(DevNo, u64)>>,
+}
+
+impl PoolTable {
+    pub fn parse(params: &str) -> Result<Self> {
+        let mut fields = Fields::new(params);
+        let metadata = fields.text("metadata device")?;
+        let metadata = DevNo::parse(metadata)
+            .with_context(|| format!("'{metadata}' in a pool's table is no device"))?;
+        let block_sectors = fields.number("block size")?;
+        let _layout = fields.text("layout")?;
+        let spares = fields.number("spares")?;
+        let count: usize = fields.number("number of members")?;
+        let members = (0..count)
+            .map(|_| {
+                let device = DevNo::parse(fields.text("member")?);
+                let offset = fields.number("data offset")?;
+                Ok(device.map(|device| (device, offset)))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            metadata,
+            block_sectors,
+            spares,
+            members,
+        })
+    }
+}
+
+/// The pool device and the id in a volume's table.
+pub fn parse_volume_table(params: &str) -> Option<(DevNo, u32)> {
+    let mut fields = params.split_ascii_whitespace();
+    Some((DevNo::parse(fields.next()?)?, fields.next()?.parse().ok()?))
+}
+
+/// The legs of a dm-raid mirror from its status: `A` in sync, `a` being synced,
+/// `D` failed, `-` missing.
+pub fn parse_mirror_health(params: &str) -> Option<String> {
+    params.split_ascii_whitespace().nth(2).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "rw - 12 34/4096 128 queue_if_no_space synced \
+                        1000 500 200 100 50 150 3 reads 7 large 8 commits 9 \
+                        2 253:0 ok 3 0 253:1 failed 0 1 some future fields";
+
+    #[test]
+    fn pool_status() {
+        let status = PoolStatus::parse(LINE).unwrap().unwrap();
+        assert_eq!(status.mode, Mode::ReadWrite);
+        assert!(!status.needs_check && !status.error_if_no_space && !status.resyncing);
+        assert_eq!(status.transaction_id, 12);
+        assert_eq!(status.metadata_used_blocks, 34);
+        assert_eq!(status.metadata_total_blocks, 4096);
+        assert_eq!(status.block_sectors, 128);
+        assert_eq!(status.space.total, 1000);
+        assert_eq!(status.space.spare, 150);
+        assert_eq!(status.counters[2], ("commits".into(), 9));
+        assert_eq!(status.members[0].pending, 3);
+        assert!(status.members[1].straggling);
+        assert_eq!(status.members[1].state, "failed");
+    }
+
+    #[test]
+    fn pool_status_in_trouble() {
+        assert_eq!(PoolStatus::parse("Fail").unwrap(), None);
+        let line = LINE
+            .replace("rw -", "ro needs_check")
+            .replace("queue", "error")
+            .replace("synced", "resyncing");
+        let status = PoolStatus::parse(&line).unwrap().unwrap();
+        assert_eq!(status.mode, Mode::ReadOnly);
+        assert!(status.needs_check && status.error_if_no_space && status.resyncing);
+    }
+
+    #[test]
+    fn pool_status_that_is_none() {
+        for line in [
+            "",
+            "up",
+            "rw",
+            "rw - x",
+            "rw - 1 2/3 128 queue_if_no_space synced 1 2",
+        ] {
+            assert!(PoolStatus::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn volumes() {
+        let volumes =
+            Volume::parse_all("0 a 2048 5 1 10 3 ok\n7 b 4096 3 1 0 0 deleting more\n").unwrap();
+        assert_eq!(volumes.len(), 2);
+        assert_eq!(volumes[0].width(), 6);
+        assert_eq!(volumes[0].raid(), "raid5");
+        assert_eq!(volumes[0].mapped_blocks, 10);
+        assert!(volumes[1].deleting);
+        assert_eq!(Volume::parse_all("").unwrap(), []);
+        assert!(Volume::parse_all("0 a 2048").is_err());
+    }
+
+    #[test]
+    fn tables() {
+        let table =
+            PoolTable::parse("253:3 128 mols 1 4 8:0 2048 8:16 2048 - 0 8:48 4096 0").unwrap();
+        assert_eq!(
+            table.metadata,
+            DevNo {
+                major: 253,
+                minor: 3
+            }
+        );
+        assert_eq!(table.members.len(), 4);
+        assert_eq!(table.members[2], None);
+        assert_eq!(table.members[3].unwrap().1, 4096);
+        assert_eq!(
+            parse_volume_table("253:9 17"),
+            Some((
+                DevNo {
+                    major: 253,
+                    minor: 9
+                },
+                17
+            ))
+        );
+        assert_eq!(parse_volume_table("/dev/x"), None);
+    }
+
+    #[test]
+    fn mirror() {
+        assert_eq!(
+            parse_mirror_health("raid1 3 AaD 32768/32768 idle 0 0 -").as_deref(),
+            Some("AaD")
+        );
+    }
+}
