@@ -154,6 +154,8 @@ int fusion_commit(struct fusion_pool *pool)
 	int r = 0;
 
 	mutex_lock(&pool->commit_lock);
+	/* what the timer was set for is in the epoch that closes now */
+	cancel_delayed_work(&pool->commit_timer);
 	spin_lock_irq(&pool->flush_lock);
 	bio_list_merge(&bios, &pool->flush_bios);
 	bio_list_init(&pool->flush_bios);

@@ -138,6 +138,23 @@ write_letter() {
 		dd of=/dev/mapper/t-v0 bs="${2:-16k}" iflag=fullblock oflag=direct status=none
 }
 
+# Pages that the SSDs would lose or keep.
+cached_pages() { dmsetup status --target ssdsim | awk '{ n += $(NF - 1) } END { print n }'; }
+
+@test "what changes no mapping is not flushed unasked" {
+	make_pool
+	volume 0 4
+	write_letter a
+	flush
+	[ "$(cached_pages)" -eq 0 ]
+	commits=$(counter commits)
+	write_letter b
+	# Longer than the period of commits.
+	sleep 2.5
+	[ "$(cached_pages)" -eq 2048 ]
+	[ "$(counter commits)" -eq "$commits" ]
+}
+
 @test "replicas that a cut made differ are made equal" {
 	make_pool
 	volume 0 4
