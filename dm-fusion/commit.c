@@ -3,7 +3,8 @@
  * Commits.  See commit.h.
  */
 #include "commit.h"
-#include "volumes.h"
+#include "mode.h"
+#include "volume-table.h"
 #include "waiters.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -202,11 +203,6 @@ static void commit_timer(struct work_struct *work)
 {
 	fusion_commit(container_of(to_delayed_work(work), struct fusion_pool,
 				   commit_timer));
-}
-
-void fusion_commit_kick(struct fusion_pool *pool)
-{
-	queue_work(pool->commit_wq, &pool->commit_work);
 }
 
 void fusion_commit_soon(struct fusion_pool *pool)

@@ -33,9 +33,6 @@ void fusion_commit_then_end(struct fusion_pool *pool, struct bio *bio);
 /* A change was recorded: let it be committed in time.  Any context. */
 void fusion_commit_soon(struct fusion_pool *pool);
 
-/* Start a commit now, without waiting.  Any context. */
-void fusion_commit_kick(struct fusion_pool *pool);
-
 /*
  * Commit what is recorded up to now, and wait.  Sleeps.
  */

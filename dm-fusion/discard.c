@@ -7,6 +7,7 @@
  */
 #include "commit.h"
 #include "io.h"
+#include "mode.h"
 
 /* The first block from @block on, below @end, that is mapped, or @end. */
 static int discard_next(struct fusion_volume *v, u64 *block, u64 end)

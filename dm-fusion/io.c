@@ -3,6 +3,7 @@
  * What the paths share.  See io.h.
  */
 #include "io.h"
+#include "mode.h"
 
 /*
  * A volume whose committed count of tops is 0 has none on disk.  The count

@@ -23,6 +23,7 @@
 
 #include "commit.h"
 #include "io.h"
+#include "mode.h"
 #include "waiters.h"
 
 #define LARGE_POOL_MIN	2

@@ -3,7 +3,9 @@
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
 #include "io.h"
+#include "mode.h"
 #include "pools.h"
+#include "volume-table.h"
 #include "volumes.h"
 
 #define DM_MSG_PREFIX "fusion"

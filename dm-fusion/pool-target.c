@@ -14,13 +14,10 @@
 #include "commit.h"
 #include "compat.h"
 #include "io.h"
+#include "mode.h"
 #include "pools.h"
 
 #define DM_MSG_PREFIX "fusion"
-
-/* see pools.h */
-DEFINE_MUTEX(fusion_pools_lock);
-static LIST_HEAD(pools);
 
 struct pool_target {
 	struct fusion_pool *pool;
@@ -36,38 +33,6 @@ struct pool_target {
 		u64 offset_sectors;
 	} member[FUSION_MAX_MEMBERS];
 };
-
-/* ---- the list of pools ---- */
-
-struct fusion_pool *fusion_pool_of_device(struct mapped_device *md)
-{
-	struct fusion_pool *pool;
-
-	lockdep_assert_held(&fusion_pools_lock);
-	list_for_each_entry(pool, &pools, list)
-		if (pool->md_owner == md)
-			return pool;
-	return NULL;
-}
-
-void fusion_pool_put(struct fusion_pool *pool)
-{
-	lockdep_assert_held(&fusion_pools_lock);
-	if (--pool->refs)
-		return;
-	list_del(&pool->list);
-	fusion_pool_destroy(pool);
-}
-
-static bool metadata_in_use(struct block_device *bdev)
-{
-	struct fusion_pool *pool;
-
-	list_for_each_entry(pool, &pools, list)
-		if (pool->metadata_bdev == bdev)
-			return true;
-	return false;
-}
 
 /* ---- constructor ---- */
 
@@ -327,24 +292,19 @@ static int get_pool(struct dm_target *ti, struct pool_target *pt,
 {
 	struct mapped_device *owner = dm_table_get_md(ti->table);
 	struct fusion_pool *pool = fusion_pool_of_device(owner);
+	int r;
 
 	if (pool) {
-		int r = check_same_pool(ti, pt, pool, config);
-
+		r = check_same_pool(ti, pt, pool, config);
 		if (r)
 			return r;
+		fusion_pool_get(pool);
 	} else {
-		if (metadata_in_use(config->metadata_bdev)) {
-			ti->error = "Metadata device is in use by another pool";
-			return -EBUSY;
-		}
 		pool = fusion_pool_create(owner, config, &ti->error);
 		if (IS_ERR(pool))
 			return PTR_ERR(pool);
 		ti->error = NULL;
-		list_add(&pool->list, &pools);
 	}
-	pool->refs++;
 	pt->pool = pool;
 	return 0;
 }

@@ -7,8 +7,9 @@
 
 #include "commit.h"
 #include "io.h"
-#include "pool.h"
+#include "mode.h"
 #include "pools.h"
+#include "volume-table.h"
 #include "volumes.h"
 #include "waiters.h"
 
@@ -21,44 +22,9 @@ MODULE_PARM_DESC(map_cache_kb,
 
 #define MAP_CACHE_MIN_KB	64
 
-const char *fusion_pool_name(const struct fusion_pool *pool)
-{
-	return dm_device_name(pool->md_owner);
-}
-
-void fusion_pool_event(struct fusion_pool *pool)
-{
-	struct dm_target *ti = READ_ONCE(pool->ti);
-
-	if (ti)
-		dm_table_event(ti->table);
-}
-
-void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode)
-{
-	static const char * const name[] = {
-		[FUSION_RW] = "read-write",
-		[FUSION_OUT_OF_SPACE] = "out of space",
-		[FUSION_RO] = "read-only",
-		[FUSION_FAIL] = "failed",
-	};
-	enum fusion_mode old = READ_ONCE(pool->mode);
-
-	do {
-		if (old == mode || (old >= FUSION_RO && mode < old))
-			return;
-	} while (!try_cmpxchg(&pool->mode, &old, mode));
-	if (mode == FUSION_RW)
-		DMINFO("%s: the pool is %s again", fusion_pool_name(pool),
-		       name[mode]);
-	else
-		DMWARN("%s: the pool is %s", fusion_pool_name(pool),
-		       name[mode]);
-	/* it answers those who wait for what will not come */
-	if (mode >= FUSION_RO)
-		fusion_commit_kick(pool);
-	fusion_pool_event(pool);
-}
+/* see pools.h */
+DEFINE_MUTEX(fusion_pools_lock);
+static LIST_HEAD(pools);
 
 static void delete_work(struct work_struct *work)
 {
@@ -133,6 +99,16 @@ static int pool_init_map(struct fusion_pool *pool)
 	return fusion_map_init(map);
 }
 
+static bool metadata_in_use(struct block_device *bdev)
+{
+	struct fusion_pool *pool;
+
+	list_for_each_entry(pool, &pools, list)
+		if (pool->metadata_bdev == bdev)
+			return true;
+	return false;
+}
+
 struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 				       const struct fusion_pool_config *config,
 				       char **error)
@@ -140,6 +116,11 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	struct fusion_pool *pool;
 	int r;
 
+	lockdep_assert_held(&fusion_pools_lock);
+	if (metadata_in_use(config->metadata_bdev)) {
+		*error = "Metadata device is in use by another pool";
+		return ERR_PTR(-EBUSY);
+	}
 	*error = "Out of memory";
 	pool = kvzalloc(sizeof(*pool), GFP_KERNEL);
 	if (!pool)
@@ -200,6 +181,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		goto bad_volumes;
 	if (fusion_md_read_only(pool->md))
 		pool->mode = FUSION_RO;
+	pool->refs = 1;
+	list_add(&pool->list, &pools);
 	return pool;
 
 bad_volumes:
@@ -225,7 +208,7 @@ bad:
 	return ERR_PTR(r);
 }
 
-void fusion_pool_destroy(struct fusion_pool *pool)
+static void pool_destroy(struct fusion_pool *pool)
 {
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
@@ -243,6 +226,34 @@ void fusion_pool_destroy(struct fusion_pool *pool)
 	fusion_md_close(pool->md);
 	kvfree(pool);
 }
+
+void fusion_pool_get(struct fusion_pool *pool)
+{
+	lockdep_assert_held(&fusion_pools_lock);
+	pool->refs++;
+}
+
+void fusion_pool_put(struct fusion_pool *pool)
+{
+	lockdep_assert_held(&fusion_pools_lock);
+	if (--pool->refs)
+		return;
+	list_del(&pool->list);
+	pool_destroy(pool);
+}
+
+struct fusion_pool *fusion_pool_of_device(struct mapped_device *md)
+{
+	struct fusion_pool *pool;
+
+	lockdep_assert_held(&fusion_pools_lock);
+	list_for_each_entry(pool, &pools, list)
+		if (pool->md_owner == md)
+			return pool;
+	return NULL;
+}
+
+/* ---- activation ---- */
 
 /*
  * A new activation: a generation of its own.  After an unclean stop every top

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The pool: what its parts share, its modes and its volumes.
+ * The pool: what its parts share.
  *
  * Lifetime: a pool belongs to the mapped device of its pool target and is
  * shared by that device's tables, active and inactive, and by the volumes'
- * tables; the last to go frees it.  fusion_pools_lock (target.c) guards the
+ * tables; the last to go frees it.  fusion_pools_lock (pools.h) guards the
  * list of pools and the reference counts.
  */
 #ifndef DM_FUSION_POOL_H
@@ -19,7 +19,7 @@
 #include "block-lock.h"
 #include "map.h"
 
-/* In order of severity; changed by fusion_pool_set_mode() alone. */
+/* In order of severity: see mode.h. */
 enum fusion_mode {
 	FUSION_RW,
 	FUSION_OUT_OF_SPACE,	/* writes to new places wait or fail */
@@ -126,11 +126,11 @@ struct fusion_pool {
 	u64 freed;			/* times that space became free */
 	struct delayed_work parked_timeout;
 
-	/* Volumes: volumes.c; under commit_lock */
+	/* Volumes: volume-table.c; under commit_lock */
 	struct list_head volumes;
 	struct mutex delete_lock;	/* one deletion at a time */
 
-	/* target.c */
+	/* The targets */
 	struct list_head list;
 	unsigned int refs;
 	struct mapped_device *md_owner;
@@ -159,25 +159,11 @@ static inline unsigned int fusion_sector_page(const struct fusion_pool *pool,
 
 #define fusion_count(pool, what)	this_cpu_inc((pool)->counters->what)
 
-static inline enum fusion_mode fusion_pool_mode(const struct fusion_pool *pool)
+/* Start a commit now, without waiting.  Any context. */
+static inline void fusion_commit_kick(struct fusion_pool *pool)
 {
-	return READ_ONCE(pool->mode);
+	queue_work(pool->commit_wq, &pool->commit_work);
 }
-
-/* May anything be changed? */
-static inline bool fusion_pool_writable(const struct fusion_pool *pool)
-{
-	return fusion_pool_mode(pool) < FUSION_RO;
-}
-
-/* Any context that may sleep.  RO and FAIL are only left by a new start. */
-void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode);
-
-/* Raise a dm event on the pool's device.  May sleep. */
-void fusion_pool_event(struct fusion_pool *pool);
-
-/* Name of the pool's device, for messages. */
-const char *fusion_pool_name(const struct fusion_pool *pool);
 
 /* May the replicas of a top of @generation differ? */
 static inline bool fusion_unsynced(const struct fusion_pool *pool,

@@ -22,11 +22,18 @@ struct fusion_pool_config {
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };
 
-/* On error *@error is a sentence for ti->error.  Sleep. */
+/*
+ * A new pool for @owner, with one reference.  On error *@error is a sentence
+ * for ti->error.  Sleeps.  Under fusion_pools_lock, as the next three.
+ */
 struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 				       const struct fusion_pool_config *config,
 				       char **error);
-void fusion_pool_destroy(struct fusion_pool *pool);
+void fusion_pool_get(struct fusion_pool *pool);
+/* Drop a reference; the last one frees the pool. */
+void fusion_pool_put(struct fusion_pool *pool);
+/* The pool of a pool target's device, or NULL. */
+struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
 
 /*
  * Begin, or begin again, to serve I/O: the members are bound.  What was
@@ -41,11 +48,6 @@ void fusion_pool_begin_stop(struct fusion_pool *pool);
 void fusion_pool_continue(struct fusion_pool *pool);
 /* Stop: all volumes are suspended.  Commits, and marks the pool clean. */
 void fusion_pool_deactivate(struct fusion_pool *pool);
-
-/* The pool of a pool target's device, or NULL.  Under fusion_pools_lock. */
-struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
-/* Drop a reference; the last one frees the pool.  Under fusion_pools_lock. */
-void fusion_pool_put(struct fusion_pool *pool);
 
 /* message.c: dm_message_fn of the pool target. */
 int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,

@@ -13,7 +13,8 @@
  */
 #include "commit.h"
 #include "io.h"
-#include "volumes.h"
+#include "mode.h"
+#include "volume-table.h"
 
 #define DM_MSG_PREFIX "fusion"
 

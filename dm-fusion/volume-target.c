@@ -13,8 +13,9 @@
 #include "commit.h"
 #include "compat.h"
 #include "io.h"
+#include "mode.h"
 #include "pools.h"
-#include "volumes.h"
+#include "volume-table.h"
 #include "waiters.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -81,7 +82,7 @@ static int volume_bind(struct volume_target *vt, struct dm_target *ti, u32 id)
 	}
 	vt->volume = v;
 	v->users++;
-	pool->refs++;
+	fusion_pool_get(pool);
 	list_add_tail(&vt->list, &pool->targets);
 	return 0;
 }

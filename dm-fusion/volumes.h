@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Volumes: the pool's volume table.
- *
- * All volumes are known in core from activation on.  Their table changes
- * under the commit mutex; each change is committed before it is answered.
+ * Volumes: made, resized and deleted; each change is committed before it is
+ * answered.
  *
  * A volume is deleted in steps, each a commit of its own, beginning with the
  * mark that it is being deleted: a crash in the middle leaves a marked volume
@@ -13,13 +11,6 @@
 #define DM_FUSION_VOLUMES_H
 
 #include "pool.h"
-
-/* Read the table.  Sleeps. */
-int fusion_volumes_load(struct fusion_pool *pool);
-void fusion_volumes_exit(struct fusion_pool *pool);
-
-/* Under commit_lock or fusion_pools_lock. */
-struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id);
 
 /*
  * The messages; sizes in sectors, already parsed.  0 or an error, with its
@@ -32,10 +23,5 @@ int fusion_volume_resize(struct fusion_pool *pool, u32 id, u64 sectors);
 int fusion_volume_mark_deleted(struct fusion_pool *pool, u32 id);
 /* Delete all that are marked. */
 int fusion_volumes_delete_marked(struct fusion_pool *pool);
-
-/* fusion_map_count_fn: the counts of @volume changed; @context is the pool. */
-void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops);
-/* Write changed counts to the open transaction; under commit_lock. */
-int fusion_volumes_write_counts(struct fusion_pool *pool);
 
 #endif /* DM_FUSION_VOLUMES_H */

@@ -4,7 +4,7 @@
  */
 #include <linux/module.h>
 
-#include "commit.h"
+#include "mode.h"
 #include "waiters.h"
 
 #define DM_MSG_PREFIX "fusion"

@@ -21,6 +21,7 @@
  */
 #include "commit.h"
 #include "io.h"
+#include "mode.h"
 #include "waiters.h"
 
 static int write_step(struct fusion_io *io, bool may_block);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The volume table.  See volume-table.h.
+ */
+#include <linux/ctype.h>
+#include <linux/slab.h>
+
+#include "mode.h"
+#include "volume-table.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+bool fusion_volume_name_ok(const char *name)
+{
+	const char *c;
+
+	if (!*name || strlen(name) >= FUSION_NAME_BYTES || *name == '-' ||
+	    *name == '.')
+		return false;
+	for (c = name; *c; c++)
+		if (!isascii(*c) || (!isalnum(*c) && !strchr("_.+-", *c)))
+			return false;
+	return true;
+}
+
+struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
+
+	list_for_each_entry(v, &pool->volumes, list)
+		if (v->id == id)
+			return v;
+	return NULL;
+}
+
+int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)
+{
+	struct fusion_disk_volume disk;
+
+	memset(&disk, 0, sizeof(disk));
+	disk.blocks = cpu_to_le64(v->blocks);
+	disk.mapped = cpu_to_le64(v->mapped);
+	disk.tops = cpu_to_le64(v->tops);
+	disk.class = cpu_to_le16(v->class->index);
+	disk.flags = cpu_to_le16(v->deleting ? FUSION_VOLUME_DELETING : 0);
+	memcpy(disk.name, v->name, sizeof(disk.name));
+	v->counts_dirty = false;
+	return fusion_md_put_volume(pool->md, v->id, &disk);
+}
+
+void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops)
+{
+	struct fusion_volume *v = fusion_volume_find(context, volume);
+
+	if (!v || (!mapped && !tops))
+		return;
+	v->mapped += mapped;
+	v->tops += tops;
+	v->counts_dirty = true;
+}
+
+int fusion_volumes_write_counts(struct fusion_pool *pool)
+{
+	struct fusion_volume *v;
+	int r = 0;
+
+	list_for_each_entry(v, &pool->volumes, list) {
+		if (v->counts_dirty)
+			r = fusion_volume_store(pool, v);
+		if (r)
+			break;
+	}
+	return r;
+}
+
+static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
+					      const struct fusion_disk_volume *disk)
+{
+	unsigned int class = le16_to_cpu(disk->class);
+	struct fusion_volume *v;
+
+	if (class >= FUSION_MAX_CLASSES || !pool->space.class[class] ||
+	    !le64_to_cpu(disk->blocks) ||
+	    le64_to_cpu(disk->blocks) > FUSION_MAX_BLOCKS ||
+	    strnlen(disk->name, sizeof(disk->name)) == sizeof(disk->name) ||
+	    !fusion_volume_name_ok(disk->name)) {
+		DMERR("%s: metadata of volume %u is damaged",
+		      fusion_pool_name(pool), id);
+		return ERR_PTR(-EINVAL);
+	}
+	v = kzalloc(sizeof(*v), GFP_KERNEL);
+	if (!v)
+		return ERR_PTR(-ENOMEM);
+	v->pool = pool;
+	v->id = id;
+	v->class = pool->space.class[class];
+	v->blocks = le64_to_cpu(disk->blocks);
+	v->mapped = le64_to_cpu(disk->mapped);
+	v->tops = le64_to_cpu(disk->tops);
+	v->deleting = le16_to_cpu(disk->flags) & FUSION_VOLUME_DELETING;
+	memcpy(v->name, disk->name, sizeof(v->name));
+	return v;
+}
+
+int fusion_volumes_load(struct fusion_pool *pool)
+{
+	struct fusion_disk_volume disk;
+	struct fusion_volume *v;
+	u32 id = 0;
+	int r;
+
+	for (;; id++) {
+		r = fusion_md_next_volume(pool->md, &id, &disk);
+		if (r)
+			return r == -ENODATA ? 0 : r;
+		v = volume_from_disk(pool, id, &disk);
+		if (IS_ERR(v))
+			return PTR_ERR(v);
+		list_add_tail(&v->list, &pool->volumes);
+	}
+}
+
+void fusion_volumes_exit(struct fusion_pool *pool)
+{
+	struct fusion_volume *v, *next;
+
+	list_for_each_entry_safe(v, next, &pool->volumes, list) {
+		list_del(&v->list);
+		kfree(v);
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The volume table: the volumes of a pool, in core and in the metadata.
+ *
+ * All volumes are known in core from the pool's creation on.  The table, and
+ * what its entries say, changes under the commit mutex.
+ */
+#ifndef DM_FUSION_VOLUME_TABLE_H
+#define DM_FUSION_VOLUME_TABLE_H
+
+#include "pool.h"
+
+/* Read the table.  Sleeps. */
+int fusion_volumes_load(struct fusion_pool *pool);
+void fusion_volumes_exit(struct fusion_pool *pool);
+
+/* Under commit_lock or fusion_pools_lock. */
+struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id);
+
+/* Is @name, with its terminating zero, one that a volume may have? */
+bool fusion_volume_name_ok(const char *name);
+
+/* Write the entry of @v to the open transaction; under commit_lock. */
+int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v);
+
+/* fusion_map_count_fn: the counts of @volume changed; @context is the pool. */
+void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops);
+/* Write changed counts to the open transaction; under commit_lock. */
+int fusion_volumes_write_counts(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_VOLUME_TABLE_H */
