@@ -3,7 +3,9 @@
  * Commits.  See commit.h.
  */
 #include "commit.h"
+#include "map-apply.h"
 #include "mode.h"
+#include "set.h"
 #include "volume-table.h"
 #include "waiters.h"
 
@@ -114,7 +116,7 @@ static int commit_close_sets(struct fusion_pool *pool, struct list_head *sets)
 		u64 stripe[2] = { set->stripe[0], set->stripe[1] };
 
 		list_del(&set->list);
-		fusion_space_close_set(&pool->space, set);
+		fusion_set_close(&pool->space, set);
 		for (i = 0; i < 2; i++) {
 			r = fusion_ledger_is_stored(&pool->ledger, stripe[i],
 						    &stored);
@@ -182,7 +184,7 @@ int fusion_commit(struct fusion_pool *pool)
 		WRITE_ONCE(pool->epochs.committed, number);
 	fusion_map_forget(&pool->map, &changes);
 	list_for_each_entry_safe(set, next, &sets, list)
-		fusion_space_close_set(&pool->space, set);
+		fusion_set_close(&pool->space, set);
 	freeing = commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);
 

@@ -419,7 +419,7 @@ static void large_step(struct work_struct *work)
 			large_send(large);
 			return;
 		}
-		r = fusion_space_refill(&pool->space, class, FUSION_NEED_STRIPE,
+		r = fusion_space_refill(&pool->space, class, 1,
 					&pool->commit_lock);
 	}
 	if (r == -ENOSPC)

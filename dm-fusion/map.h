@@ -18,7 +18,7 @@
 
 #include <linux/rcupdate.h>
 
-#include "ledger.h"
+#include "space.h"
 
 struct fusion_overlay {
 	u64 base;
@@ -147,21 +147,7 @@ void fusion_update_base(struct fusion_map *map,
 			struct fusion_epoch_shard *shard,
 			struct fusion_update *u, u64 place);
 
-/* ---- commit ---- */
-
-/* Called for each volume whose counts change. */
-typedef void (*fusion_map_count_fn)(void *context, u32 volume, s64 mapped,
-				    s64 tops);
-
-/*
- * Write @changes to the open transaction and to the ledger.  Sorts the list.
- * Under the commit mutex.
- */
-int fusion_map_apply(struct fusion_map *map, struct fusion_ledger *ledger,
-		     struct list_head *changes, fusion_map_count_fn count,
-		     void *context);
-
-/* They are durable (or never will be): unpin and free them. */
+/* @changes are durable (or never will be): unpin and free them. */
 void fusion_map_forget(struct fusion_map *map, struct list_head *changes);
 
 #endif /* DM_FUSION_MAP_H */

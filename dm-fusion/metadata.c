@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Metadata: superblock and btrees over dm-persistent-data.  See metadata.h.
+ * Metadata: btrees over dm-persistent-data.  See metadata.h.
  */
 #include <linux/device-mapper.h>
 #include <linux/rwsem.h>
@@ -20,21 +20,12 @@
 #define MD_MAX_SECTORS		(255UL * (1UL << 14) * \
 				 (FUSION_META_BLOCK_BYTES / 512))
 
-enum md_tree {
-	MD_VOLUMES,
-	MD_BANDS,
-	MD_STRIPES,
-	MD_BASE,
-	MD_TOPS,
-	MD_TREES
-};
-
-static const u32 md_value_bytes[MD_TREES] = {
-	[MD_VOLUMES] = sizeof(struct fusion_disk_volume),
-	[MD_BANDS] = sizeof(struct fusion_disk_band),
-	[MD_STRIPES] = sizeof(struct fusion_disk_stripe),
-	[MD_BASE] = sizeof(struct fusion_disk_base),
-	[MD_TOPS] = sizeof(struct fusion_disk_top),
+static const u32 md_value_bytes[FUSION_TREES] = {
+	[FUSION_TREE_VOLUMES] = sizeof(struct fusion_disk_volume),
+	[FUSION_TREE_BANDS] = sizeof(struct fusion_disk_band),
+	[FUSION_TREE_STRIPES] = sizeof(struct fusion_disk_stripe),
+	[FUSION_TREE_BASE] = sizeof(struct fusion_disk_base),
+	[FUSION_TREE_TOPS] = sizeof(struct fusion_disk_top),
 };
 
 struct fusion_md {
@@ -43,18 +34,18 @@ struct fusion_md {
 	struct dm_space_map *sm;
 	struct dm_transaction_manager *tm;
 	struct dm_transaction_manager *nb_tm;	/* never blocks */
-	struct dm_btree_info info[MD_TREES];
-	struct dm_btree_info nb_info[MD_TREES];
+	struct dm_btree_info info[FUSION_TREES];
+	struct dm_btree_info nb_info[FUSION_TREES];
 
 	/* The open transaction. */
-	dm_block_t root[MD_TREES];
+	u64 root[FUSION_TREES];
 	struct fusion_md_super super;
 	bool broken;		/* this transaction must not be used */
 	bool read_only;		/* broken, or needs_check when it was opened */
 
 	/* The last commit: readers hold the semaphore, a commit swaps roots. */
 	struct rw_semaphore committed_lock;
-	dm_block_t committed[MD_TREES];
+	dm_block_t committed[FUSION_TREES];
 	/* Its superblock, and the one that is being made. */
 	struct fusion_disk_super disk;
 	struct fusion_disk_super next;
@@ -101,128 +92,6 @@ static FUSION_CONST_VALIDATOR struct dm_block_validator super_validator = {
 	.check = super_check,
 };
 
-static void super_to_disk(const struct fusion_md *md,
-			  struct fusion_disk_super *disk)
-{
-	const struct fusion_md_super *s = &md->super;
-
-	disk->flags = cpu_to_le32(s->flags);
-	disk->compat = cpu_to_le32(s->compat);
-	disk->volumes_root = cpu_to_le64(md->root[MD_VOLUMES]);
-	disk->bands_root = cpu_to_le64(md->root[MD_BANDS]);
-	disk->stripes_root = cpu_to_le64(md->root[MD_STRIPES]);
-	disk->base_root = cpu_to_le64(md->root[MD_BASE]);
-	disk->tops_root = cpu_to_le64(md->root[MD_TOPS]);
-	disk->band_units = cpu_to_le32(s->band_units);
-	disk->bands = cpu_to_le32(s->bands);
-	disk->generation = cpu_to_le32(s->generation);
-	disk->unsynced_generation = cpu_to_le32(s->unsynced_generation);
-	disk->replica_stripes = cpu_to_le64(s->replica_stripes);
-	disk->raid_stripes = cpu_to_le64(s->raid_stripes);
-	disk->replica_live = cpu_to_le64(s->replica_live);
-	disk->raid_live = cpu_to_le64(s->raid_live);
-	disk->replica_slots = cpu_to_le64(s->replica_slots);
-	disk->raid_slots = cpu_to_le64(s->raid_slots);
-	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
-	memcpy(disk->classes, s->class, sizeof(disk->classes));
-}
-
-static void super_from_disk(struct fusion_md *md,
-			    const struct fusion_disk_super *disk)
-{
-	struct fusion_md_super *s = &md->super;
-
-	s->flags = le32_to_cpu(disk->flags);
-	s->compat = le32_to_cpu(disk->compat);
-	md->root[MD_VOLUMES] = le64_to_cpu(disk->volumes_root);
-	md->root[MD_BANDS] = le64_to_cpu(disk->bands_root);
-	md->root[MD_STRIPES] = le64_to_cpu(disk->stripes_root);
-	md->root[MD_BASE] = le64_to_cpu(disk->base_root);
-	md->root[MD_TOPS] = le64_to_cpu(disk->tops_root);
-	s->band_units = le32_to_cpu(disk->band_units);
-	s->bands = le32_to_cpu(disk->bands);
-	s->generation = le32_to_cpu(disk->generation);
-	s->unsynced_generation = le32_to_cpu(disk->unsynced_generation);
-	s->replica_stripes = le64_to_cpu(disk->replica_stripes);
-	s->raid_stripes = le64_to_cpu(disk->raid_stripes);
-	s->replica_live = le64_to_cpu(disk->replica_live);
-	s->raid_live = le64_to_cpu(disk->raid_live);
-	s->replica_slots = le64_to_cpu(disk->replica_slots);
-	s->raid_slots = le64_to_cpu(disk->raid_slots);
-	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
-	memcpy(s->class, disk->classes, sizeof(s->class));
-}
-
-static bool super_has_members(const struct fusion_disk_super *disk,
-			      const u8 (*uuid)[FUSION_UUID_BYTES])
-{
-	unsigned int i;
-
-	for (i = 0; i < le16_to_cpu(disk->members); i++)
-		if (memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
-			return false;
-	return true;
-}
-
-/*
- * Everything in the superblock that later code relies on, against the table
- * line and the labels.  Returns the sentence that says what is wrong.
- */
-static char *super_verify(const struct fusion_disk_super *disk,
-			  const struct fusion_md_config *config)
-{
-	const struct fusion_layout *l = config->layout;
-	u32 units = le32_to_cpu(disk->band_units);
-	u64 bands = le32_to_cpu(disk->bands);
-	unsigned int i;
-
-	if (le32_to_cpu(disk->version) != FUSION_FORMAT_VERSION)
-		return "Metadata is of a format this module does not know";
-	if (le32_to_cpu(disk->incompat) & ~FUSION_INCOMPAT_KNOWN)
-		return "Metadata has features this module does not know";
-	if (le32_to_cpu(disk->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
-		return "Metadata has features this module cannot write";
-	if (le32_to_cpu(disk->shards) != 1 ||
-	    le32_to_cpu(disk->metadata_block_sectors) !=
-	    FUSION_META_BLOCK_BYTES / 512)
-		return "Metadata has an unknown geometry";
-	if (le32_to_cpu(disk->layout) != FUSION_LAYOUT_MOLS)
-		return "Metadata has an unknown layout";
-	if (le16_to_cpu(disk->members) != l->n)
-		return "Number of members differs from the metadata's";
-	if (le16_to_cpu(disk->spares) != l->spares)
-		return "Number of spares differs from the metadata's";
-	if (le32_to_cpu(disk->block_sectors) != config->block_sectors)
-		return "Block size differs from the metadata's";
-	if (!!(le32_to_cpu(disk->compat) & FUSION_COMPAT_LABELLED) !=
-	    config->labelled)
-		return config->labelled ?
-			"Pool was formatted without labels: use feature unlabelled" :
-			"Pool has labels: feature unlabelled is not allowed";
-	if (config->labelled &&
-	    memcmp(disk->pool_uuid, config->pool_uuid, FUSION_UUID_BYTES))
-		return "Metadata belongs to another pool than the members";
-	if (config->labelled &&
-	    !super_has_members(disk, config->member_uuid))
-		return "A member is not the one the metadata knows";
-	if (!units || !bands || bands > FUSION_MAX_BANDS ||
-	    units < fusion_layout_max_width(l) ||
-	    (u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) >
-	    FUSION_MAX_BAND_STRIPES)
-		return "Metadata has a damaged band geometry";
-	if (bands * fusion_band_chunks(l, units) > config->member_chunks)
-		return "A member is smaller than the metadata needs";
-	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
-		unsigned int d = disk->classes[i].data;
-		unsigned int p = disk->classes[i].parity;
-
-		if (d && (p != 1 || d < 2 ||
-			  d + p > fusion_layout_max_width(l)))
-			return "Metadata has a damaged class table";
-	}
-	return NULL;
-}
-
 /* ---- transactions ---- */
 
 static int md_save_space_map(struct fusion_md *md, u8 *root)
@@ -248,7 +117,7 @@ static int md_commit(struct fusion_md *md)
 	if (r < 0)
 		return r;
 	*disk = md->disk;
-	super_to_disk(md, disk);
+	fusion_super_encode(&md->super, md->root, disk);
 	r = md_save_space_map(md, disk->space_map_root);
 	if (r < 0)
 		return r;
@@ -320,7 +189,7 @@ static void md_setup_trees(struct fusion_md *md)
 {
 	int i;
 
-	for (i = 0; i < MD_TREES; i++) {
+	for (i = 0; i < FUSION_TREES; i++) {
 		struct dm_btree_info *info = &md->info[i];
 
 		info->tm = md->tm;
@@ -372,7 +241,7 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	r = md_clone_tm(md);
 	if (r < 0)
 		return r;
-	for (i = 0; i < MD_TREES; i++) {
+	for (i = 0; i < FUSION_TREES; i++) {
 		r = dm_btree_empty(&md->info[i], &md->root[i]);
 		if (r < 0)
 			return r;
@@ -410,7 +279,7 @@ static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 	memcpy(&md->disk, dm_block_data(b), sizeof(md->disk));
 	dm_bm_unlock(b);
 
-	wrong = super_verify(&md->disk, config);
+	wrong = fusion_super_verify(&md->disk, config);
 	if (wrong) {
 		*error = wrong;
 		return -EINVAL;
@@ -420,7 +289,7 @@ static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 		*error = "Metadata device is smaller than it was";
 		return -EINVAL;
 	}
-	super_from_disk(md, &md->disk);
+	fusion_super_decode(&md->disk, &md->super, md->root);
 	r = dm_tm_open_with_sm(md->bm, MD_SUPER_LOCATION,
 			       md->disk.space_map_root,
 			       sizeof(md->disk.space_map_root),
@@ -554,7 +423,7 @@ bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 			    const u8 (*uuid)[FUSION_UUID_BYTES])
 {
 	return !memcmp(md->disk.pool_uuid, pool_uuid, FUSION_UUID_BYTES) &&
-		super_has_members(&md->disk, uuid);
+		fusion_super_has_members(&md->disk, uuid);
 }
 
 /* ---- readers ---- */
@@ -574,7 +443,7 @@ void fusion_md_read_end(struct fusion_md *md)
 }
 
 static struct dm_btree_info *md_reader(struct fusion_md *md, bool may_block,
-				       enum md_tree tree)
+				       enum fusion_tree tree)
 {
 	return may_block ? &md->info[tree] : &md->nb_info[tree];
 }
@@ -585,8 +454,8 @@ int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
 	u64 key = fusion_block_key(volume, group);
 	int r;
 
-	r = dm_btree_lookup(md_reader(md, may_block, MD_BASE),
-			    md->committed[MD_BASE], &key, base);
+	r = dm_btree_lookup(md_reader(md, may_block, FUSION_TREE_BASE),
+			    md->committed[FUSION_TREE_BASE], &key, base);
 	if (r == -ENODATA) {
 		memset(base, 0, sizeof(*base));
 		r = 0;
@@ -613,20 +482,20 @@ static int md_next(struct dm_btree_info *info, dm_block_t root, u32 volume,
 int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 			    u64 *block, u64 end, struct fusion_disk_top *top)
 {
-	return md_next(md_reader(md, may_block, MD_TOPS),
-		       md->committed[MD_TOPS], volume, block, end, top);
+	return md_next(md_reader(md, may_block, FUSION_TREE_TOPS),
+		       md->committed[FUSION_TREE_TOPS], volume, block, end, top);
 }
 
 /* ---- writer ---- */
 
-static int md_get(struct fusion_md *md, enum md_tree tree, u64 key, void *value)
+static int md_get(struct fusion_md *md, enum fusion_tree tree, u64 key, void *value)
 {
 	if (md->broken)
 		return -EIO;
 	return dm_btree_lookup(&md->info[tree], md->root[tree], &key, value);
 }
 
-static int md_put(struct fusion_md *md, enum md_tree tree, u64 key, void *value)
+static int md_put(struct fusion_md *md, enum fusion_tree tree, u64 key, void *value)
 	__dm_written_to_disk(value)
 {
 	int r;
@@ -644,7 +513,7 @@ static int md_put(struct fusion_md *md, enum md_tree tree, u64 key, void *value)
  * Removing an absent key would shadow the root and leave the new one unset:
  * look first.
  */
-static int md_remove(struct fusion_md *md, enum md_tree tree, u64 key)
+static int md_remove(struct fusion_md *md, enum fusion_tree tree, u64 key)
 {
 	u8 value[sizeof(struct fusion_disk_base)];
 	int r;
@@ -660,7 +529,7 @@ static int md_remove(struct fusion_md *md, enum md_tree tree, u64 key)
 	return r ? md_break(md, r) : 0;
 }
 
-static int md_find(struct fusion_md *md, enum md_tree tree, u32 volume,
+static int md_find(struct fusion_md *md, enum fusion_tree tree, u32 volume,
 		   u64 *number, void *value)
 {
 	if (md->broken)
@@ -672,7 +541,7 @@ static int md_find(struct fusion_md *md, enum md_tree tree, u32 volume,
 int fusion_md_get_base(struct fusion_md *md, u32 volume, u64 group,
 		       struct fusion_disk_base *base)
 {
-	int r = md_get(md, MD_BASE, fusion_block_key(volume, group), base);
+	int r = md_get(md, FUSION_TREE_BASE, fusion_block_key(volume, group), base);
 
 	if (r == -ENODATA) {
 		memset(base, 0, sizeof(*base));
@@ -687,15 +556,15 @@ int fusion_md_put_base(struct fusion_md *md, u32 volume, u64 group,
 	u64 key = fusion_block_key(volume, group);
 
 	if (!memchr_inv(base, 0, sizeof(*base)))
-		return md_remove(md, MD_BASE, key);
+		return md_remove(md, FUSION_TREE_BASE, key);
 	__dm_bless_for_disk(base);
-	return md_put(md, MD_BASE, key, base);
+	return md_put(md, FUSION_TREE_BASE, key, base);
 }
 
 int fusion_md_next_base(struct fusion_md *md, u32 volume, u64 *group,
 			struct fusion_disk_base *base)
 {
-	return md_find(md, MD_BASE, volume, group, base);
+	return md_find(md, FUSION_TREE_BASE, volume, group, base);
 }
 
 int fusion_md_put_top(struct fusion_md *md, u32 volume, u64 block,
@@ -704,30 +573,30 @@ int fusion_md_put_top(struct fusion_md *md, u32 volume, u64 block,
 	u64 key = fusion_block_key(volume, block);
 
 	if (!top)
-		return md_remove(md, MD_TOPS, key);
+		return md_remove(md, FUSION_TREE_TOPS, key);
 	__dm_bless_for_disk(top);
-	return md_put(md, MD_TOPS, key, top);
+	return md_put(md, FUSION_TREE_TOPS, key, top);
 }
 
 int fusion_md_next_top(struct fusion_md *md, u32 volume, u64 *block,
 		       struct fusion_disk_top *top)
 {
-	return md_find(md, MD_TOPS, volume, block, top);
+	return md_find(md, FUSION_TREE_TOPS, volume, block, top);
 }
 
 int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,
 			 struct fusion_disk_stripe *disk)
 {
-	return md_get(md, MD_STRIPES, stripe, disk);
+	return md_get(md, FUSION_TREE_STRIPES, stripe, disk);
 }
 
 int fusion_md_put_stripe(struct fusion_md *md, u64 stripe,
 			 struct fusion_disk_stripe *disk)
 {
 	if (!disk)
-		return md_remove(md, MD_STRIPES, stripe);
+		return md_remove(md, FUSION_TREE_STRIPES, stripe);
 	__dm_bless_for_disk(disk);
-	return md_put(md, MD_STRIPES, stripe, disk);
+	return md_put(md, FUSION_TREE_STRIPES, stripe, disk);
 }
 
 int fusion_md_next_stripe(struct fusion_md *md, u64 *stripe,
@@ -737,14 +606,14 @@ int fusion_md_next_stripe(struct fusion_md *md, u64 *stripe,
 
 	if (md->broken)
 		return -EIO;
-	return dm_btree_lookup_next(&md->info[MD_STRIPES],
-				    md->root[MD_STRIPES], &key, stripe, disk);
+	return dm_btree_lookup_next(&md->info[FUSION_TREE_STRIPES],
+				    md->root[FUSION_TREE_STRIPES], &key, stripe, disk);
 }
 
 int fusion_md_get_band(struct fusion_md *md, u32 band,
 		       struct fusion_disk_band *disk)
 {
-	int r = md_get(md, MD_BANDS, band, disk);
+	int r = md_get(md, FUSION_TREE_BANDS, band, disk);
 
 	if (r == -ENODATA) {
 		memset(disk, 0, sizeof(*disk));
@@ -757,24 +626,24 @@ int fusion_md_put_band(struct fusion_md *md, u32 band,
 		       struct fusion_disk_band *disk)
 {
 	if (!disk->used)
-		return md_remove(md, MD_BANDS, band);
+		return md_remove(md, FUSION_TREE_BANDS, band);
 	__dm_bless_for_disk(disk);
-	return md_put(md, MD_BANDS, band, disk);
+	return md_put(md, FUSION_TREE_BANDS, band, disk);
 }
 
 int fusion_md_get_volume(struct fusion_md *md, u32 volume,
 			 struct fusion_disk_volume *disk)
 {
-	return md_get(md, MD_VOLUMES, volume, disk);
+	return md_get(md, FUSION_TREE_VOLUMES, volume, disk);
 }
 
 int fusion_md_put_volume(struct fusion_md *md, u32 volume,
 			 struct fusion_disk_volume *disk)
 {
 	if (!disk)
-		return md_remove(md, MD_VOLUMES, volume);
+		return md_remove(md, FUSION_TREE_VOLUMES, volume);
 	__dm_bless_for_disk(disk);
-	return md_put(md, MD_VOLUMES, volume, disk);
+	return md_put(md, FUSION_TREE_VOLUMES, volume, disk);
 }
 
 int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
@@ -785,7 +654,7 @@ int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
 
 	if (md->broken)
 		return -EIO;
-	r = dm_btree_lookup_next(&md->info[MD_VOLUMES], md->root[MD_VOLUMES],
+	r = dm_btree_lookup_next(&md->info[FUSION_TREE_VOLUMES], md->root[FUSION_TREE_VOLUMES],
 				 &key, &found, disk);
 	if (!r && found > FUSION_MAX_VOLUME_ID) {
 		DMERR("%pg: metadata has an impossible volume", md->bdev);

@@ -23,37 +23,9 @@
 
 #include <linux/blkdev.h>
 
-#include "codec.h"
+#include "super.h"
 
 struct fusion_md;
-
-/* What the table line and the labels say; checked against the superblock. */
-struct fusion_md_config {
-	const struct fusion_layout *layout;
-	u32 block_sectors;
-	u64 member_chunks;		/* blocks that fit the smallest member */
-	bool labelled;
-	u8 pool_uuid[FUSION_UUID_BYTES];
-	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
-};
-
-/* The superblock's plain fields in core; the writer changes them freely. */
-struct fusion_md_super {
-	u32 flags;
-	u32 compat;
-	u32 band_units;
-	u32 bands;
-	u32 generation;
-	u32 unsynced_generation;
-	u64 replica_stripes;
-	u64 raid_stripes;
-	u64 replica_live;
-	u64 raid_live;
-	u64 replica_slots;
-	u64 raid_slots;
-	u64 raid_parity_slots;
-	struct fusion_disk_class class[FUSION_MAX_CLASSES];
-};
 
 /*
  * Open the metadata on @bdev, or format it if its superblock is all zero.

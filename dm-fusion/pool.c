@@ -9,6 +9,7 @@
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "set.h"
 #include "volume-table.h"
 #include "volumes.h"
 #include "waiters.h"
@@ -220,6 +221,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	bioset_exit(&pool->bios);
 	pool_free_workqueues(pool);
 	fusion_map_exit(&pool->map);
+	fusion_sets_exit(&pool->space);
 	fusion_space_exit(&pool->space);
 	fusion_block_lock_exit(&pool->locks);
 	fusion_epochs_exit(&pool->epochs);

@@ -17,6 +17,7 @@
 #include <linux/workqueue.h>
 
 #include "block-lock.h"
+#include "ledger.h"
 #include "map.h"
 
 /* In order of severity: see mode.h. */

@@ -150,32 +150,11 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 	return r;
 }
 
-/* Memory for a set, for when a draw finds none. */
-static int class_spare_set(struct fusion_class *class)
-{
-	struct fusion_set *set;
-	unsigned long flags;
-
-	if (READ_ONCE(class->spare_set))
-		return 0;
-	set = kmalloc(sizeof(*set), GFP_NOIO);
-	if (!set)
-		return -ENOMEM;
-	spin_lock_irqsave(&class->lock, flags);
-	swap(set, class->spare_set);
-	spin_unlock_irqrestore(&class->lock, flags);
-	kfree(set);
-	return 0;
-}
-
 int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 			unsigned int need, struct mutex *commit_lock)
 {
-	int r;
+	int r = 0;
 
-	r = class_spare_set(class);
-	if (r)
-		return r;
 	mutex_lock(&s->lock);
 	/* another may have been here first */
 	if (READ_ONCE(class->free) < need)
@@ -216,7 +195,7 @@ static u32 class_random(struct fusion_class *class)
 	return class->random = x;
 }
 
-static u64 draw_stripe(struct fusion_space *s, struct fusion_class *class)
+u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 {
 	struct fusion_band *b;
 	u32 start, i;
@@ -237,7 +216,7 @@ static u64 draw_stripe(struct fusion_space *s, struct fusion_class *class)
 	return fusion_stripe_id(b - s->band, i);
 }
 
-static void free_stripe(struct fusion_space *s, u64 stripe)
+void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 {
 	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
 	u32 i = fusion_stripe_index(stripe);
@@ -256,7 +235,7 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 	unsigned long flags;
 
 	spin_lock_irqsave(&class->lock, flags);
-	*stripe = draw_stripe(s, class);
+	*stripe = fusion_space_draw_locked(s, class);
 	spin_unlock_irqrestore(&class->lock, flags);
 	return *stripe == FUSION_NO_STRIPE ? -EAGAIN : 0;
 }
@@ -270,167 +249,8 @@ void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
 	if (live)
 		__clear_bit(fusion_stripe_index(stripe), b->held_bits);
 	else
-		free_stripe(s, stripe);
+		fusion_space_free_locked(s, stripe);
 	spin_unlock_irqrestore(&b->class->lock, flags);
-}
-
-/* ---- sets ---- */
-
-/*
- * Open one more set: of up to FUSION_PAIR_DRAW stripes drawn at random, the
- * two that share the fewest members.  The rest goes back.
- */
-static int set_open(struct fusion_space *s, struct fusion_class *class)
-{
-	u64 stripe[FUSION_PAIR_DRAW], mask[FUSION_PAIR_DRAW];
-	u64 avoid[FUSION_MAX_MEMBERS];
-	u8 a_members[FUSION_MAX_MEMBERS], b_members[FUSION_MAX_MEMBERS];
-	unsigned int count, a, b, i;
-	struct fusion_set *set;
-	int r = 0;
-
-	lockdep_assert_held(&class->lock);
-	if (class->free < 2)
-		return -EAGAIN;
-	set = kmalloc(sizeof(*set), GFP_NOWAIT | __GFP_NOWARN);
-	if (!set) {
-		set = class->spare_set;
-		class->spare_set = NULL;
-	}
-	if (!set)
-		return -EAGAIN;
-	for (count = 0; count < FUSION_PAIR_DRAW; count++) {
-		stripe[count] = draw_stripe(s, class);
-		if (stripe[count] == FUSION_NO_STRIPE)
-			break;
-		mask[count] = fusion_layout_members(s->layout, class->k,
-						    fusion_stripe_index(stripe[count]),
-						    a_members);
-	}
-	fusion_pair_choose(mask, count, &a, &b);
-
-	fusion_layout_members(s->layout, class->k,
-			      fusion_stripe_index(stripe[a]), a_members);
-	fusion_layout_members(s->layout, class->k,
-			      fusion_stripe_index(stripe[b]), b_members);
-	for (i = 0; i < class->d; i++)
-		avoid[i] = 1ULL << a_members[i];
-	if (fusion_pair_match(avoid, class->d, b_members, class->k,
-			      set->slot_of)) {
-		/* cannot be for p >= 1: every data slot shuns one slot of B */
-		WARN_ON_ONCE(1);
-		kfree(set);
-		set = NULL;
-		r = -EAGAIN;
-	}
-	for (i = 0; i < count; i++)
-		if (!set || (i != a && i != b))
-			free_stripe(s, stripe[i]);
-	if (!set)
-		return r;
-
-	set->class = class;
-	set->stripe[0] = stripe[a];
-	set->stripe[1] = stripe[b];
-	set->members[0] = mask[a];
-	set->members[1] = mask[b];
-	set->drawn = 0;
-	set->in_flight = 0;
-	class->open[class->open_count++] = set;
-	return 0;
-}
-
-/* How busy the two members of @set's next slot are. */
-static int set_pending(struct fusion_space *s, struct fusion_set *set)
-{
-	u32 slot = set->drawn, k = set->class->k;
-	struct fusion_spot a, b;
-
-	a = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[0]),
-			       slot);
-	b = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[1]),
-			       set->slot_of[slot]);
-	return fusion_member_pending(&s->member[a.member]) +
-		fusion_member_pending(&s->member[b.member]);
-}
-
-struct fusion_set *fusion_space_draw_top(struct fusion_space *s,
-					 struct fusion_class *class,
-					 struct fusion_top *top)
-{
-	struct fusion_set *set = NULL;
-	unsigned int i, j;
-	unsigned long flags;
-
-	spin_lock_irqsave(&class->lock, flags);
-	if (class->open_count < FUSION_OPEN_SETS)
-		set_open(s, class);
-	if (!class->open_count)
-		goto out;
-	i = class->next++ % class->open_count;
-	j = class->next % class->open_count;
-	if (i != j && set_pending(s, class->open[j]) <
-	    set_pending(s, class->open[i]))
-		i = j;
-	set = class->open[i];
-	top->place[0] = fusion_place(set->stripe[0], set->drawn);
-	top->place[1] = fusion_place(set->stripe[1], set->slot_of[set->drawn]);
-	top->place[2] = 0;
-	set->in_flight++;
-	if (++set->drawn == class->d)
-		class->open[i] = class->open[--class->open_count];
-out:
-	spin_unlock_irqrestore(&class->lock, flags);
-	return set;
-}
-
-void fusion_set_put(struct fusion_space *s, struct fusion_set *set)
-{
-	struct fusion_class *class = set->class;
-	struct fusion_epoch_shard *shard;
-	unsigned long flags;
-	bool closed;
-
-	spin_lock_irqsave(&class->lock, flags);
-	closed = !--set->in_flight && set->drawn == class->d;
-	spin_unlock_irqrestore(&class->lock, flags);
-	if (!closed)
-		return;
-	shard = fusion_epoch_enter(s->epochs, &flags);
-	list_add_tail(&set->list, &shard->closed_sets);
-	fusion_epoch_exit(shard, flags);
-}
-
-/* An open set of @class that nothing is being written to, taken out. */
-static struct fusion_set *set_take_idle(struct fusion_class *class)
-{
-	struct fusion_set *set = NULL;
-	unsigned long flags;
-	unsigned int i;
-
-	spin_lock_irqsave(&class->lock, flags);
-	for (i = 0; i < class->open_count; i++) {
-		if (class->open[i]->in_flight)
-			continue;
-		set = class->open[i];
-		class->open[i] = class->open[--class->open_count];
-		break;
-	}
-	spin_unlock_irqrestore(&class->lock, flags);
-	return set;
-}
-
-void fusion_space_close_idle(struct fusion_space *s, struct fusion_class *class)
-{
-	struct fusion_epoch_shard *shard;
-	struct fusion_set *set;
-	unsigned long flags;
-
-	while ((set = set_take_idle(class))) {
-		shard = fusion_epoch_enter(s->epochs, &flags);
-		list_add_tail(&set->list, &shard->closed_sets);
-		fusion_epoch_exit(shard, flags);
-	}
 }
 
 /* ---- commit ---- */
@@ -454,19 +274,6 @@ void fusion_space_release(struct fusion_space *s, u64 stripe)
 	}
 	b->has_dying = true;
 	s->has_dying = true;
-}
-
-void fusion_space_close_set(struct fusion_space *s, struct fusion_set *set)
-{
-	unsigned long flags;
-	int i;
-
-	spin_lock_irqsave(&set->class->lock, flags);
-	for (i = 0; i < 2; i++)
-		__clear_bit(fusion_stripe_index(set->stripe[i]),
-			    s->band[fusion_stripe_band(set->stripe[i])].held_bits);
-	spin_unlock_irqrestore(&set->class->lock, flags);
-	kfree(set);
 }
 
 void fusion_space_begin_bury(struct fusion_space *s)
@@ -503,7 +310,7 @@ static void band_bury(struct fusion_space *s, struct fusion_band *b)
 	if (band_loaded(b)) {
 		spin_lock_irqsave(&class->lock, flags);
 		for_each_set_bit(i, b->burying_bits, b->stripes)
-			free_stripe(s, fusion_stripe_id(b - s->band, i));
+			fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
 		bitmap_zero(b->burying_bits, b->stripes);
 		if (!b->used) {
 			list_del(&b->list);
@@ -635,17 +442,11 @@ bad:
 
 void fusion_space_exit(struct fusion_space *s)
 {
-	unsigned int i, j;
+	unsigned int i;
 	u32 b;
 
-	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
-		if (!s->class[i])
-			continue;
-		for (j = 0; j < s->class[i]->open_count; j++)
-			kfree(s->class[i]->open[j]);
-		kfree(s->class[i]->spare_set);
+	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		kfree(s->class[i]);
-	}
 	for (b = 0; b < s->band_count; b++)
 		band_free_bits(&s->band[b]);
 	kvfree(s->band);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Space: bands, free stripes, and the replicated sets that new tops go to.
+ * Space: bands and their stripes, free and in use.
  *
  * In core a band is either free (of no class), or it belongs to a class and
  * has a bitmap of its stripes in use; the bitmaps of bands that were in use
@@ -13,10 +13,6 @@
  *		started later (burying: after the one that is under way).
  *
  * On disk a stripe is stored exactly while the map refers to it: see ledger.h.
- *
- * A set is a primary stripe A and its mirror B.  Its data slots are drawn one
- * by one; when all are drawn and the writes to them have ended, it closes.
- * Several sets are open for each class, and a draw takes the less busy of two.
  *
  * Lock order: commit mutex -> space->lock (a mutex, for changes of bands'
  * classes and loading) -> class->lock (irq-safe; also inside an epoch's shard
@@ -32,9 +28,10 @@
 #include "epoch.h"
 #include "member.h"
 #include "metadata.h"
-#include "pairing.h"
 
 #define FUSION_OPEN_SETS	8
+
+struct fusion_set;
 
 struct fusion_class {
 	unsigned int index;		/* in the class table */
@@ -45,6 +42,7 @@ struct fusion_class {
 	struct list_head full;		/* loaded, without */
 	u64 free;			/* stripes free in @bands */
 	u32 random;			/* state of the draws */
+	/* set.c */
 	unsigned int open_count;
 	unsigned int next;		/* set to look at first */
 	struct fusion_set *open[FUSION_OPEN_SETS];
@@ -67,16 +65,6 @@ struct fusion_band {
 	unsigned long *held_bits;
 	unsigned long *dying_bits;
 	unsigned long *burying_bits;
-};
-
-struct fusion_set {
-	struct list_head list;		/* of closed sets, in an epoch */
-	struct fusion_class *class;
-	u64 stripe[2];			/* A, B */
-	u64 members[2];			/* masks */
-	u8 drawn;
-	u16 in_flight;
-	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
 };
 
 struct fusion_space {
@@ -141,25 +129,6 @@ static inline unsigned int fusion_space_width(const struct fusion_space *s,
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place);
 
 /*
- * Draw a place for a new top: a data slot of an open set and its mirror's.
- * The set is held until fusion_set_put().  Fills in @top->place.
- * -EAGAIN: call fusion_space_refill() and try again.  Any context.
- */
-struct fusion_set *fusion_space_draw_top(struct fusion_space *s,
-					 struct fusion_class *class,
-					 struct fusion_top *top);
-
-/* The write to a drawn place has ended, its change, if any, is recorded. */
-void fusion_set_put(struct fusion_space *s, struct fusion_set *set);
-
-/*
- * Close the open sets of @class that nothing is being written to, drawn or
- * not: it has no volumes any more.  The next commit frees what is not live.
- */
-void fusion_space_close_idle(struct fusion_space *s,
-			     struct fusion_class *class);
-
-/*
  * Draw a stripe for a direct write.  It is held until
  * fusion_space_unhold().  -EAGAIN as above.  Any context.
  */
@@ -172,10 +141,6 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
  */
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live);
 
-/* Free stripes that the draws need. */
-#define FUSION_NEED_TOP		2	/* a set takes two */
-#define FUSION_NEED_STRIPE	1
-
 /*
  * Get at least @need free stripes for @class: take a free band, or load one
  * of its own.  @commit_lock is taken, for loading only.  Sleeps.  -ENOSPC:
@@ -184,13 +149,17 @@ void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live);
 int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 			unsigned int need, struct mutex *commit_lock);
 
+/*
+ * As the two above, under class->lock, for who draws several:
+ * FUSION_NO_STRIPE if there is none.
+ */
+u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class);
+void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
+
 /* ---- for the commit, under its mutex ---- */
 
 /* The commit frees @stripe: it has left the disk.  */
 void fusion_space_release(struct fusion_space *s, u64 stripe);
-
-/* A set has closed: its stripes are not held any more.  Frees @set. */
-void fusion_space_close_set(struct fusion_space *s, struct fusion_set *set);
 
 /* A grace period starts: for the stripes that are dying now. */
 void fusion_space_begin_bury(struct fusion_space *s);

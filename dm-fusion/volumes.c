@@ -6,6 +6,7 @@
 
 #include "commit.h"
 #include "mode.h"
+#include "set.h"
 #include "volume-table.h"
 #include "volumes.h"
 
@@ -286,8 +287,8 @@ static void close_unused_classes(struct fusion_pool *pool)
 		list_for_each_entry(v, &pool->volumes, list)
 			used |= v->class->index == i;
 		if (!used)
-			fusion_space_close_idle(&pool->space,
-						pool->space.class[i]);
+			fusion_sets_close_idle(&pool->space,
+					       pool->space.class[i]);
 	}
 }
 

@@ -22,6 +22,7 @@
 #include "commit.h"
 #include "io.h"
 #include "mode.h"
+#include "set.h"
 #include "waiters.h"
 
 static int write_step(struct fusion_io *io, bool may_block);
@@ -186,13 +187,12 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 	if (r)
 		return r;
 	fusion_waiter_look(pool, &io->waiter);
-	io->set = fusion_space_draw_top(&pool->space, class, &io->top);
+	io->set = fusion_set_draw(&pool->space, class, &io->top);
 	if (!io->set) {
 		fusion_update_cancel(&pool->map, &io->update);
 		if (!may_block)
 			return -ENOMEM;	/* not to be tried again from here */
-		r = fusion_space_refill(&pool->space, class, FUSION_NEED_TOP,
-					&pool->commit_lock);
+		r = fusion_set_refill(&pool->space, class, &pool->commit_lock);
 		if (!r)
 			return -EAGAIN;
 		return r == -ENOSPC ? write_wait(io) :

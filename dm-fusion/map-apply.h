@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Applying changes: what the records of an epoch do to the metadata.
+ */
+#ifndef DM_FUSION_MAP_APPLY_H
+#define DM_FUSION_MAP_APPLY_H
+
+#include "ledger.h"
+#include "map.h"
+
+/* Called for each volume whose counts change. */
+typedef void (*fusion_map_count_fn)(void *context, u32 volume, s64 mapped,
+				    s64 tops);
+
+/*
+ * Write @changes to the open transaction and to the ledger.  Sorts the list.
+ * Under the commit mutex.
+ */
+int fusion_map_apply(struct fusion_map *map, struct fusion_ledger *ledger,
+		     struct list_head *changes, fusion_map_count_fn count,
+		     void *context);
+
+#endif /* DM_FUSION_MAP_APPLY_H */

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pool's status line.  See pool-status.h.
+ */
+#include <linux/percpu.h>
+
+#include "mode.h"
+#include "pool-status.h"
+
+static void sum_counters(struct fusion_pool *pool, struct fusion_counters *sum)
+{
+	int cpu;
+
+	memset(sum, 0, sizeof(*sum));
+	for_each_possible_cpu(cpu) {
+		struct fusion_counters *c = per_cpu_ptr(pool->counters, cpu);
+
+		sum->reads += READ_ONCE(c->reads);
+		sum->large += READ_ONCE(c->large);
+		sum->in_place += READ_ONCE(c->in_place);
+		sum->new_top += READ_ONCE(c->new_top);
+		sum->discards += READ_ONCE(c->discards);
+		sum->flushes += READ_ONCE(c->flushes);
+	}
+}
+
+static const char *mode_name(enum fusion_mode mode)
+{
+	switch (mode) {
+	case FUSION_RW:
+		return "rw";
+	case FUSION_OUT_OF_SPACE:
+		return "out_of_space";
+	case FUSION_RO:
+		return "ro";
+	case FUSION_FAIL:
+		break;
+	}
+	return "fail";
+}
+
+static void emit_space(struct fusion_pool *pool, char *result,
+		       unsigned int maxlen, unsigned int *at)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	unsigned int sz = *at;
+	u64 total, nonfree, replicated, raid, dead, space;
+
+	total = (u64)super->bands * pool->space.band_chunks * pool->layout.n;
+	replicated = READ_ONCE(super->replica_live);
+	raid = READ_ONCE(super->raid_live) + READ_ONCE(super->raid_parity_slots);
+	/* slots in use in core, committed or not; what is not live is dead */
+	fusion_space_blocks(&pool->space, &space, &nonfree);
+	dead = nonfree > replicated + raid ? nonfree - replicated - raid : 0;
+	space = min(space, total - min(total, replicated + raid + dead));
+	DMEMIT("%llu %llu %llu %llu %llu %llu ", total, space, replicated, raid,
+	       dead, total - space - replicated - raid - dead);
+	*at = sz;
+}
+
+void fusion_pool_status(struct fusion_pool *pool,
+			const struct fusion_pool_table *t, char *result,
+			unsigned int maxlen)
+{
+	struct fusion_counters c;
+	u64 free_blocks = 0, blocks = 0;
+	unsigned int i, sz = 0;
+
+	sum_counters(pool, &c);
+	mutex_lock(&pool->commit_lock);
+	fusion_md_usage(pool->md, &free_blocks, &blocks);
+	DMEMIT("%s %s %llu %llu/%llu %u %s %s ",
+	       mode_name(fusion_pool_mode(pool)),
+	       fusion_md_read_only(pool->md) ? "needs_check" : "-",
+	       fusion_md_transaction_id(pool->md), blocks - free_blocks, blocks,
+	       pool->block_sectors, pool->error_if_no_space ?
+	       "error_if_no_space" : "queue_if_no_space",
+	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
+	       "resyncing");
+	emit_space(pool, result, maxlen, &sz);
+	DMEMIT("8 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu ",
+	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
+	       pool->commits, READ_ONCE(pool->resynced));
+	mutex_unlock(&pool->commit_lock);
+	DMEMIT("%u", t->n);
+	for (i = 0; i < t->n; i++)
+		DMEMIT(" %s ok %d 0", t->member[i].dev->name,
+		       fusion_member_pending(&pool->member[i]));
+}

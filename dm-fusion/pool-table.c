@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pool's table line.  See pool-table.h.
+ */
+#include <linux/log2.h>
+#include <linux/slab.h>
+
+#include "pool-table.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+static int parse_member(struct dm_target *ti, struct dm_arg_set *as,
+			struct fusion_pool_table *t, unsigned int i)
+{
+	const char *path = dm_shift_arg(as);
+	const char *offset = dm_shift_arg(as);
+	struct block_device *bdev;
+	unsigned int j;
+	int r;
+
+	if (!path || !offset) {
+		ti->error = "Fewer members than their number says";
+		return -EINVAL;
+	}
+	if (!strcmp(path, "-")) {
+		ti->error = "Pool cannot be started with a member missing";
+		return -EINVAL;
+	}
+	if (kstrtou64(offset, 10, &t->member[i].offset_sectors) ||
+	    t->member[i].offset_sectors & (FUSION_PAGE_SECTORS - 1)) {
+		ti->error = "Data offset must be a number of sectors, a multiple of 8";
+		return -EINVAL;
+	}
+	r = dm_get_device(ti, path, dm_table_get_mode(ti->table),
+			  &t->member[i].dev);
+	if (r) {
+		ti->error = "Could not open a member device";
+		return r;
+	}
+	bdev = t->member[i].dev->bdev;
+	if (bdev_logical_block_size(bdev) > 1 << FUSION_PAGE_SHIFT) {
+		ti->error = "A member's logical blocks are larger than 4 KiB";
+		return -EINVAL;
+	}
+	if (bdev == t->metadata_dev->bdev) {
+		ti->error = "Metadata device is a member, too";
+		return -EINVAL;
+	}
+	for (j = 0; j < i; j++)
+		if (t->member[j].dev->bdev == bdev) {
+			ti->error = "The same device is a member twice";
+			return -EINVAL;
+		}
+	return 0;
+}
+
+static int parse_features(struct dm_target *ti, struct dm_arg_set *as,
+			  struct fusion_pool_table *t)
+{
+	static const struct dm_arg count_arg = {
+		0, 3, "Invalid number of feature arguments"
+	};
+	unsigned int count;
+	int r;
+
+	if (!as->argc)
+		return 0;
+	r = dm_read_arg_group(&count_arg, as, &count, &ti->error);
+	while (!r && count--) {
+		const char *arg = dm_shift_arg(as);
+
+		if (!strcasecmp(arg, "error_if_no_space")) {
+			t->error_if_no_space = true;
+		} else if (!strcasecmp(arg, "unlabelled")) {
+			t->unlabelled = true;
+		} else if (!strcasecmp(arg, "no_discard_passdown")) {
+			t->no_discard_passdown = true;
+		} else {
+			ti->error = "Unknown feature argument";
+			r = -EINVAL;
+		}
+	}
+	if (!r && as->argc) {
+		ti->error = "Too many arguments";
+		r = -EINVAL;
+	}
+	return r;
+}
+
+static int parse_u32(struct dm_target *ti, struct dm_arg_set *as, u32 *value,
+		     char *error)
+{
+	const char *arg = dm_shift_arg(as);
+
+	if (!arg || kstrtou32(arg, 10, value)) {
+		ti->error = error;
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int fusion_pool_table_parse(struct fusion_pool_table *t, struct dm_target *ti,
+			    struct dm_arg_set *as)
+{
+	const char *layout;
+	unsigned int i;
+	int r;
+
+	if (as->argc < 5) {
+		ti->error = "Fewer arguments than <metadata dev> <block sectors> <layout> <spares> <n>";
+		return -EINVAL;
+	}
+	if (ti->len < FUSION_PAGE_SECTORS) {
+		ti->error = "Pool device must be at least 8 sectors long";
+		return -EINVAL;
+	}
+	r = dm_get_device(ti, dm_shift_arg(as), dm_table_get_mode(ti->table),
+			  &t->metadata_dev);
+	if (r) {
+		ti->error = "Could not open the metadata device";
+		return r;
+	}
+	r = parse_u32(ti, as, &t->block_sectors,
+		      "Block size must be a number of sectors");
+	if (r)
+		return r;
+	if (t->block_sectors < FUSION_MIN_BLOCK_SECTORS ||
+	    t->block_sectors > FUSION_MAX_BLOCK_SECTORS ||
+	    !is_power_of_2(t->block_sectors)) {
+		ti->error = "Block size must be a power of two from 8 to 512 sectors";
+		return -EINVAL;
+	}
+	layout = dm_shift_arg(as);
+	if (strcasecmp(layout, "mols")) {
+		ti->error = "Layout must be mols";
+		return -EINVAL;
+	}
+	r = parse_u32(ti, as, &t->spares, "Number of spares must be a number");
+	if (!r)
+		r = parse_u32(ti, as, &t->n,
+			      "Number of members must be a number");
+	if (r)
+		return r;
+	if (!fusion_layout_valid_order(t->n)) {
+		ti->error = "Number of members must be a prime power from 4 to 64";
+		return -EINVAL;
+	}
+	if (t->spares > t->n - 1 - FUSION_MIN_WIDTH) {
+		ti->error = "Too many spares for the number of members";
+		return -EINVAL;
+	}
+	for (i = 0; i < t->n; i++) {
+		r = parse_member(ti, as, t, i);
+		if (r)
+			return r;
+	}
+	return parse_features(ti, as, t);
+}
+
+/* The labels of all members, against the table line and each other. */
+static int check_labels(struct dm_target *ti, struct fusion_pool_table *t,
+			struct fusion_pool_config *config)
+{
+	struct fusion_disk_label *label;
+	const char *wrong = NULL;
+	unsigned int i;
+	int r = 0;
+
+	label = kmalloc(sizeof(*label), GFP_KERNEL);
+	if (!label) {
+		ti->error = "Out of memory";
+		return -ENOMEM;
+	}
+	for (i = 0; i < t->n && !r; i++) {
+		struct block_device *bdev = t->member[i].dev->bdev;
+
+		r = fusion_member_read_label(bdev, label, &wrong);
+		if (r) {
+			DMERR("member %u, %pg: label %s", i, bdev, wrong);
+			ti->error = "A member has no good label";
+			break;
+		}
+		if (!i)
+			memcpy(config->pool_uuid, label->pool_uuid,
+			       sizeof(config->pool_uuid));
+		memcpy(config->member_uuid[i], label->member_uuid,
+		       sizeof(config->member_uuid[i]));
+		if (memcmp(config->pool_uuid, label->pool_uuid,
+			   sizeof(config->pool_uuid)))
+			ti->error = "A member's label is of another pool";
+		else if (le16_to_cpu(label->index) != i)
+			ti->error = "A member's label has another index";
+		else if (le16_to_cpu(label->members) != t->n ||
+			 le16_to_cpu(label->spares) != t->spares ||
+			 le32_to_cpu(label->block_sectors) != t->block_sectors ||
+			 le64_to_cpu(label->data_offset_sectors) !=
+			 t->member[i].offset_sectors)
+			ti->error = "A member's label has another geometry";
+		else if (le32_to_cpu(label->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
+			ti->error = "A member's label has features this module cannot write";
+		else
+			continue;
+		DMERR("member %u, %pg: %s", i, bdev, ti->error);
+		r = -EINVAL;
+	}
+	kfree(label);
+	return r;
+}
+
+int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
+			     struct fusion_pool_config *config)
+{
+	unsigned int i;
+
+	config->metadata_bdev = t->metadata_dev->bdev;
+	config->block_sectors = t->block_sectors;
+	config->members = t->n;
+	config->spares = t->spares;
+	config->labelled = !t->unlabelled;
+	config->member_chunks = U64_MAX;
+	for (i = 0; i < t->n; i++) {
+		u64 sectors = bdev_nr_sectors(t->member[i].dev->bdev);
+		u64 offset = t->member[i].offset_sectors;
+
+		if (sectors <= offset) {
+			ti->error = "A member ends before its data offset";
+			return -EINVAL;
+		}
+		config->member_chunks = min(config->member_chunks,
+					    (sectors - offset) /
+					    t->block_sectors);
+	}
+	return t->unlabelled ? 0 : check_labels(ti, t, config);
+}
+
+void fusion_pool_table_put(struct fusion_pool_table *t, struct dm_target *ti)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+		if (t->member[i].dev)
+			dm_put_device(ti, t->member[i].dev);
+	if (t->metadata_dev)
+		dm_put_device(ti, t->metadata_dev);
+}
+
+void fusion_pool_table_emit(const struct fusion_pool_table *t, char *result,
+			    unsigned int maxlen)
+{
+	unsigned int i, sz = 0;
+
+	DMEMIT("%s %u mols %u %u", t->metadata_dev->name, t->block_sectors,
+	       t->spares, t->n);
+	for (i = 0; i < t->n; i++)
+		DMEMIT(" %s %llu", t->member[i].dev->name,
+		       t->member[i].offset_sectors);
+	i = t->error_if_no_space + t->unlabelled + t->no_discard_passdown;
+	if (!i)
+		return;
+	DMEMIT(" %u%s%s%s", i,
+	       t->error_if_no_space ? " error_if_no_space" : "",
+	       t->unlabelled ? " unlabelled" : "",
+	       t->no_discard_passdown ? " no_discard_passdown" : "");
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The pool's table line:
+ *
+ *	<start> <len> fusion-pool <metadata dev> <block sectors> <layout>
+ *		<spares> <n> { <member dev> <data offset> } x n
+ *		[<#feature args> [<feature arg>]*]
+ *
+ * Errors set ti->error to a sentence.
+ */
+#ifndef DM_FUSION_POOL_TABLE_H
+#define DM_FUSION_POOL_TABLE_H
+
+#include "pools.h"
+
+/* One line, parsed; the devices are open. */
+struct fusion_pool_table {
+	struct dm_dev *metadata_dev;
+	u32 block_sectors;
+	unsigned int spares;
+	unsigned int n;
+	bool error_if_no_space;
+	bool unlabelled;
+	bool no_discard_passdown;
+	struct {
+		struct dm_dev *dev;
+		u64 offset_sectors;
+	} member[FUSION_MAX_MEMBERS];
+};
+
+/*
+ * Parse, and open the devices.  Also on error @t, zeroed before, is to be
+ * given to fusion_pool_table_put().
+ */
+int fusion_pool_table_parse(struct fusion_pool_table *t, struct dm_target *ti,
+			    struct dm_arg_set *as);
+void fusion_pool_table_put(struct fusion_pool_table *t, struct dm_target *ti);
+
+/*
+ * What the line, the sizes of the members and their labels say of the pool.
+ * Labels must agree with the line and with each other.
+ */
+int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
+			     struct fusion_pool_config *config);
+
+/* Print the line, from <metadata dev> on. */
+void fusion_pool_table_emit(const struct fusion_pool_table *t, char *result,
+			    unsigned int maxlen);
+
+#endif /* DM_FUSION_POOL_TABLE_H */

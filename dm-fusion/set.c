@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sets.  See set.h.
+ */
+#include <linux/slab.h>
+
+#include "pairing.h"
+#include "set.h"
+
+/*
+ * Open one more set: of up to FUSION_PAIR_DRAW stripes drawn at random, the
+ * two that share the fewest members.  The rest goes back.
+ */
+static int set_open(struct fusion_space *s, struct fusion_class *class)
+{
+	u64 stripe[FUSION_PAIR_DRAW], mask[FUSION_PAIR_DRAW];
+	u64 avoid[FUSION_MAX_MEMBERS];
+	u8 a_members[FUSION_MAX_MEMBERS], b_members[FUSION_MAX_MEMBERS];
+	unsigned int count, a, b, i;
+	struct fusion_set *set;
+	int r = 0;
+
+	lockdep_assert_held(&class->lock);
+	if (class->free < 2)
+		return -EAGAIN;
+	set = kmalloc(sizeof(*set), GFP_NOWAIT | __GFP_NOWARN);
+	if (!set) {
+		set = class->spare_set;
+		class->spare_set = NULL;
+	}
+	if (!set)
+		return -EAGAIN;
+	for (count = 0; count < FUSION_PAIR_DRAW; count++) {
+		stripe[count] = fusion_space_draw_locked(s, class);
+		if (stripe[count] == FUSION_NO_STRIPE)
+			break;
+		mask[count] = fusion_layout_members(s->layout, class->k,
+						    fusion_stripe_index(stripe[count]),
+						    a_members);
+	}
+	fusion_pair_choose(mask, count, &a, &b);
+
+	fusion_layout_members(s->layout, class->k,
+			      fusion_stripe_index(stripe[a]), a_members);
+	fusion_layout_members(s->layout, class->k,
+			      fusion_stripe_index(stripe[b]), b_members);
+	for (i = 0; i < class->d; i++)
+		avoid[i] = 1ULL << a_members[i];
+	if (fusion_pair_match(avoid, class->d, b_members, class->k,
+			      set->slot_of)) {
+		/* cannot be for p >= 1: every data slot shuns one slot of B */
+		WARN_ON_ONCE(1);
+		kfree(set);
+		set = NULL;
+		r = -EAGAIN;
+	}
+	for (i = 0; i < count; i++)
+		if (!set || (i != a && i != b))
+			fusion_space_free_locked(s, stripe[i]);
+	if (!set)
+		return r;
+
+	set->class = class;
+	set->stripe[0] = stripe[a];
+	set->stripe[1] = stripe[b];
+	set->members[0] = mask[a];
+	set->members[1] = mask[b];
+	set->drawn = 0;
+	set->in_flight = 0;
+	class->open[class->open_count++] = set;
+	return 0;
+}
+
+/* How busy the two members of @set's next slot are. */
+static int set_pending(struct fusion_space *s, struct fusion_set *set)
+{
+	u32 slot = set->drawn, k = set->class->k;
+	struct fusion_spot a, b;
+
+	a = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[0]),
+			       slot);
+	b = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[1]),
+			       set->slot_of[slot]);
+	return fusion_member_pending(&s->member[a.member]) +
+		fusion_member_pending(&s->member[b.member]);
+}
+
+struct fusion_set *fusion_set_draw(struct fusion_space *s,
+				   struct fusion_class *class,
+				   struct fusion_top *top)
+{
+	struct fusion_set *set = NULL;
+	unsigned int i, j;
+	unsigned long flags;
+
+	spin_lock_irqsave(&class->lock, flags);
+	if (class->open_count < FUSION_OPEN_SETS)
+		set_open(s, class);
+	if (!class->open_count)
+		goto out;
+	i = class->next++ % class->open_count;
+	j = class->next % class->open_count;
+	if (i != j && set_pending(s, class->open[j]) <
+	    set_pending(s, class->open[i]))
+		i = j;
+	set = class->open[i];
+	top->place[0] = fusion_place(set->stripe[0], set->drawn);
+	top->place[1] = fusion_place(set->stripe[1], set->slot_of[set->drawn]);
+	top->place[2] = 0;
+	set->in_flight++;
+	if (++set->drawn == class->d)
+		class->open[i] = class->open[--class->open_count];
+out:
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}
+
+/* The epoch's commit will let @set go. */
+static void set_record(struct fusion_space *s, struct fusion_set *set)
+{
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+
+	shard = fusion_epoch_enter(s->epochs, &flags);
+	list_add_tail(&set->list, &shard->closed_sets);
+	fusion_epoch_exit(shard, flags);
+}
+
+void fusion_set_put(struct fusion_space *s, struct fusion_set *set)
+{
+	struct fusion_class *class = set->class;
+	unsigned long flags;
+	bool closed;
+
+	spin_lock_irqsave(&class->lock, flags);
+	closed = !--set->in_flight && set->drawn == class->d;
+	spin_unlock_irqrestore(&class->lock, flags);
+	if (closed)
+		set_record(s, set);
+}
+
+/* An open set of @class that nothing is being written to, taken out. */
+static struct fusion_set *set_take_idle(struct fusion_class *class)
+{
+	struct fusion_set *set = NULL;
+	unsigned long flags;
+	unsigned int i;
+
+	spin_lock_irqsave(&class->lock, flags);
+	for (i = 0; i < class->open_count; i++) {
+		if (class->open[i]->in_flight)
+			continue;
+		set = class->open[i];
+		class->open[i] = class->open[--class->open_count];
+		break;
+	}
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}
+
+void fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
+{
+	struct fusion_set *set;
+
+	while ((set = set_take_idle(class)))
+		set_record(s, set);
+}
+
+void fusion_set_close(struct fusion_space *s, struct fusion_set *set)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		fusion_space_unhold(s, set->stripe[i], true);
+	kfree(set);
+}
+
+/* Memory for a set, for when a draw finds none. */
+static int set_spare(struct fusion_class *class)
+{
+	struct fusion_set *set;
+	unsigned long flags;
+
+	if (READ_ONCE(class->spare_set))
+		return 0;
+	set = kmalloc(sizeof(*set), GFP_NOIO);
+	if (!set)
+		return -ENOMEM;
+	spin_lock_irqsave(&class->lock, flags);
+	swap(set, class->spare_set);
+	spin_unlock_irqrestore(&class->lock, flags);
+	kfree(set);
+	return 0;
+}
+
+int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
+		      struct mutex *commit_lock)
+{
+	int r = set_spare(class);
+
+	/* a set takes two stripes */
+	return r ? r : fusion_space_refill(s, class, 2, commit_lock);
+}
+
+void fusion_sets_exit(struct fusion_space *s)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+		for (j = 0; j < s->class[i]->open_count; j++)
+			kfree(s->class[i]->open[j]);
+		kfree(s->class[i]->spare_set);
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The superblock.  See super.h.
+ */
+#include <linux/string.h>
+
+#include "super.h"
+
+void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
+			 struct fusion_disk_super *disk)
+{
+	disk->flags = cpu_to_le32(s->flags);
+	disk->compat = cpu_to_le32(s->compat);
+	disk->volumes_root = cpu_to_le64(root[FUSION_TREE_VOLUMES]);
+	disk->bands_root = cpu_to_le64(root[FUSION_TREE_BANDS]);
+	disk->stripes_root = cpu_to_le64(root[FUSION_TREE_STRIPES]);
+	disk->base_root = cpu_to_le64(root[FUSION_TREE_BASE]);
+	disk->tops_root = cpu_to_le64(root[FUSION_TREE_TOPS]);
+	disk->band_units = cpu_to_le32(s->band_units);
+	disk->bands = cpu_to_le32(s->bands);
+	disk->generation = cpu_to_le32(s->generation);
+	disk->unsynced_generation = cpu_to_le32(s->unsynced_generation);
+	disk->replica_stripes = cpu_to_le64(s->replica_stripes);
+	disk->raid_stripes = cpu_to_le64(s->raid_stripes);
+	disk->replica_live = cpu_to_le64(s->replica_live);
+	disk->raid_live = cpu_to_le64(s->raid_live);
+	disk->replica_slots = cpu_to_le64(s->replica_slots);
+	disk->raid_slots = cpu_to_le64(s->raid_slots);
+	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
+	memcpy(disk->classes, s->class, sizeof(disk->classes));
+}
+
+void fusion_super_decode(const struct fusion_disk_super *disk,
+			 struct fusion_md_super *s, u64 *root)
+{
+	s->flags = le32_to_cpu(disk->flags);
+	s->compat = le32_to_cpu(disk->compat);
+	root[FUSION_TREE_VOLUMES] = le64_to_cpu(disk->volumes_root);
+	root[FUSION_TREE_BANDS] = le64_to_cpu(disk->bands_root);
+	root[FUSION_TREE_STRIPES] = le64_to_cpu(disk->stripes_root);
+	root[FUSION_TREE_BASE] = le64_to_cpu(disk->base_root);
+	root[FUSION_TREE_TOPS] = le64_to_cpu(disk->tops_root);
+	s->band_units = le32_to_cpu(disk->band_units);
+	s->bands = le32_to_cpu(disk->bands);
+	s->generation = le32_to_cpu(disk->generation);
+	s->unsynced_generation = le32_to_cpu(disk->unsynced_generation);
+	s->replica_stripes = le64_to_cpu(disk->replica_stripes);
+	s->raid_stripes = le64_to_cpu(disk->raid_stripes);
+	s->replica_live = le64_to_cpu(disk->replica_live);
+	s->raid_live = le64_to_cpu(disk->raid_live);
+	s->replica_slots = le64_to_cpu(disk->replica_slots);
+	s->raid_slots = le64_to_cpu(disk->raid_slots);
+	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
+	memcpy(s->class, disk->classes, sizeof(s->class));
+}
+
+bool fusion_super_has_members(const struct fusion_disk_super *disk,
+			      const u8 (*uuid)[FUSION_UUID_BYTES])
+{
+	unsigned int i;
+
+	for (i = 0; i < le16_to_cpu(disk->members); i++)
+		if (memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
+			return false;
+	return true;
+}
+
+char *fusion_super_verify(const struct fusion_disk_super *disk,
+			  const struct fusion_md_config *config)
+{
+	const struct fusion_layout *l = config->layout;
+	u32 units = le32_to_cpu(disk->band_units);
+	u64 bands = le32_to_cpu(disk->bands);
+	unsigned int i;
+
+	if (le32_to_cpu(disk->version) != FUSION_FORMAT_VERSION)
+		return "Metadata is of a format this module does not know";
+	if (le32_to_cpu(disk->incompat) & ~FUSION_INCOMPAT_KNOWN)
+		return "Metadata has features this module does not know";
+	if (le32_to_cpu(disk->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
+		return "Metadata has features this module cannot write";
+	if (le32_to_cpu(disk->shards) != 1 ||
+	    le32_to_cpu(disk->metadata_block_sectors) !=
+	    FUSION_META_BLOCK_BYTES / 512)
+		return "Metadata has an unknown geometry";
+	if (le32_to_cpu(disk->layout) != FUSION_LAYOUT_MOLS)
+		return "Metadata has an unknown layout";
+	if (le16_to_cpu(disk->members) != l->n)
+		return "Number of members differs from the metadata's";
+	if (le16_to_cpu(disk->spares) != l->spares)
+		return "Number of spares differs from the metadata's";
+	if (le32_to_cpu(disk->block_sectors) != config->block_sectors)
+		return "Block size differs from the metadata's";
+	if (!!(le32_to_cpu(disk->compat) & FUSION_COMPAT_LABELLED) !=
+	    config->labelled)
+		return config->labelled ?
+			"Pool was formatted without labels: use feature unlabelled" :
+			"Pool has labels: feature unlabelled is not allowed";
+	if (config->labelled &&
+	    memcmp(disk->pool_uuid, config->pool_uuid, FUSION_UUID_BYTES))
+		return "Metadata belongs to another pool than the members";
+	if (config->labelled &&
+	    !fusion_super_has_members(disk, config->member_uuid))
+		return "A member is not the one the metadata knows";
+	if (!units || !bands || bands > FUSION_MAX_BANDS ||
+	    units < fusion_layout_max_width(l) ||
+	    (u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) >
+	    FUSION_MAX_BAND_STRIPES)
+		return "Metadata has a damaged band geometry";
+	if (bands * fusion_band_chunks(l, units) > config->member_chunks)
+		return "A member is smaller than the metadata needs";
+	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
+		unsigned int d = disk->classes[i].data;
+		unsigned int p = disk->classes[i].parity;
+
+		if (d && (p != 1 || d < 2 ||
+			  d + p > fusion_layout_max_width(l)))
+			return "Metadata has a damaged class table";
+	}
+	return NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The superblock of the metadata: between its on-disk and in-core forms, with
+ * every check that later code relies on.
+ */
+#ifndef DM_FUSION_SUPER_H
+#define DM_FUSION_SUPER_H
+
+#include "codec.h"
+
+/* The btrees, in the order of the arrays of their roots. */
+enum fusion_tree {
+	FUSION_TREE_VOLUMES,
+	FUSION_TREE_BANDS,
+	FUSION_TREE_STRIPES,
+	FUSION_TREE_BASE,
+	FUSION_TREE_TOPS,
+	FUSION_TREES
+};
+
+/* What the table line and the labels say; checked against the superblock. */
+struct fusion_md_config {
+	const struct fusion_layout *layout;
+	u32 block_sectors;
+	u64 member_chunks;		/* blocks that fit the smallest member */
+	bool labelled;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
+};
+
+/* The superblock's plain fields in core; the writer changes them freely. */
+struct fusion_md_super {
+	u32 flags;
+	u32 compat;
+	u32 band_units;
+	u32 bands;
+	u32 generation;
+	u32 unsynced_generation;
+	u64 replica_stripes;
+	u64 raid_stripes;
+	u64 replica_live;
+	u64 raid_live;
+	u64 replica_slots;
+	u64 raid_slots;
+	u64 raid_parity_slots;
+	struct fusion_disk_class class[FUSION_MAX_CLASSES];
+};
+
+/* The fields of @disk that @s and the trees' roots have; the rest is kept. */
+void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
+			 struct fusion_disk_super *disk);
+void fusion_super_decode(const struct fusion_disk_super *disk,
+			 struct fusion_md_super *s, u64 *root);
+
+/*
+ * Check @disk against the table line and the labels.  NULL, or the sentence
+ * that says what is wrong.
+ */
+char *fusion_super_verify(const struct fusion_disk_super *disk,
+			  const struct fusion_md_config *config);
+
+/* Are these the members' UUIDs that it was formatted with? */
+bool fusion_super_has_members(const struct fusion_disk_super *disk,
+			      const u8 (*uuid)[FUSION_UUID_BYTES]);
+
+#endif /* DM_FUSION_SUPER_H */
