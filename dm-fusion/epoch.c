@@ -175,6 +175,7 @@ void fusion_grace_start(struct fusion_grace *g)
 
 void fusion_grace_wait(struct fusion_grace *g)
 {
+	/* acquire: what the worker did before it said so */
 	wait_event(g->idle, !smp_load_acquire(&g->draining));
 	/* and its worker has left @g */
 	flush_work(&g->work);

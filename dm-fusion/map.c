@@ -446,9 +446,10 @@ void fusion_update_pages(struct fusion_map *map,
 
 	/* readers see more pages, never fewer; the base only when it is dead */
 	WRITE_ONCE(ov->top.mask, ov->top.mask | pages);
-	/* release: who sees no base sees the full mask */
-	if (ov->top.mask == fusion_mask(0, map->block_pages))
+	if (ov->top.mask == fusion_mask(0, map->block_pages)) {
+		/* release: who sees no base sees the full mask */
 		smp_store_release(&ov->base, 0);
+	}
 	WRITE_ONCE(ov->epoch, map->epochs->current_number);
 	u->change->new.base = ov->base;
 	u->change->new.top = ov->top;

@@ -420,7 +420,7 @@ int fusion_md_usage(struct fusion_md *md, u64 *free_blocks, u64 *blocks)
 }
 
 bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
-			    const u8 (*uuid)[FUSION_UUID_BYTES])
+			    const u8 uuid[][FUSION_UUID_BYTES])
 {
 	return !memcmp(md->disk.pool_uuid, pool_uuid, FUSION_UUID_BYTES) &&
 		fusion_super_has_members(&md->disk, uuid);

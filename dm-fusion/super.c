@@ -55,7 +55,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 }
 
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
-			      const u8 (*uuid)[FUSION_UUID_BYTES])
+			      const u8 uuid[][FUSION_UUID_BYTES])
 {
 	unsigned int i;
 

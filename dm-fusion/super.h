@@ -61,6 +61,6 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 
 /* Are these the members' UUIDs that it was formatted with? */
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
-			      const u8 (*uuid)[FUSION_UUID_BYTES]);
+			      const u8 uuid[][FUSION_UUID_BYTES]);
 
 #endif /* DM_FUSION_SUPER_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The pool: making, activating, stopping.  See pool.h.
+ * Pools: making, activating, stopping.  See pools.h.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
