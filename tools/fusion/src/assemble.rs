@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use fusion_format::Label;
 use uuid::Uuid;
 
-use crate::dm::DevNo;
-use crate::scan::join;
+use crate::block;
+use crate::devno::DevNo;
 
 /// A device with a good label.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl FoundPool {
                 bail!(
                     "{} all claim to be {which} of pool {}: detach the copies, or wipe what is \
                      stale",
-                    join(twins.iter().map(|twin| twin.path.as_path())),
+                    block::names(twins.iter().map(|twin| twin.path.as_path())),
                     self.name
                 );
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fusion_format::SECTOR_BYTES;
 
-use crate::dm::DevNo;
+use crate::devno::DevNo;
 
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKSSZGET: libc::c_ulong = 0x1268;
@@ -123,4 +123,10 @@ impl BlockDevice {
             .sync_all()
             .with_context(|| format!("writes to {} failed", self.path.display()))
     }
+}
+
+/// Paths of devices, for a message.
+pub fn names<'a>(paths: impl Iterator<Item = &'a Path>) -> String {
+    let names: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+    names.join(", ")
 }

@@ -25,7 +25,7 @@ use fusion_format::{Label, SECTOR_BYTES, Slice, superblock};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
-use crate::block::BlockDevice;
+use crate::block::{self, BlockDevice};
 use crate::dm::{self, Dm};
 use crate::geometry::{Geometry, LEGS};
 use crate::interrupt;
@@ -150,7 +150,7 @@ fn check_name(dm: &Dm, request: &Request, devices: &[BlockDevice]) -> Result<()>
         bail!(
             "there is a pool {name} already ({}; on {}): choose another name, or destroy it first",
             pool.uuid,
-            scan::join(pool.members.iter().map(|member| member.path.as_path()))
+            block::names(pool.members.iter().map(|member| member.path.as_path()))
         );
     }
     Ok(())
@@ -280,7 +280,7 @@ fn check_hot_spares(
          hot spare{}",
         devices.len(),
         members.len(),
-        scan::join(spares.iter().map(|spare| spare.path.as_path())),
+        block::names(spares.iter().map(|spare| spare.path.as_path())),
         if spares.len() == 1 { "is a" } else { "are" },
         if spares.len() == 1 { "" } else { "s" }
     ));

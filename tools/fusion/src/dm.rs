@@ -5,48 +5,12 @@
 //! devicemapper crate's cookies); without it the nodes are made here, so that
 //! /dev/mapper/NAME exists on return either way.
 
-use std::fmt;
-
 use anyhow::{Context, Result, anyhow, bail};
-use devicemapper::{
-    DM, DevId, Device, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid, errors,
-};
+use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid, errors};
 
+use crate::devno::DevNo;
 use crate::kmsg::KernelLog;
 use crate::nodes;
-
-/// A device's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DevNo {
-    pub major: u32,
-    pub minor: u32,
-}
-
-impl DevNo {
-    /// Parses `MAJOR:MINOR`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(Self {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        })
-    }
-}
-
-impl fmt::Display for DevNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
-}
-
-impl From<Device> for DevNo {
-    fn from(device: Device) -> Self {
-        Self {
-            major: device.major,
-            minor: device.minor,
-        }
-    }
-}
 
 /// What udev's rules may do with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,17 +272,4 @@ pub fn path_of(dev: DevNo) -> Result<String> {
         Some(name) => format!("/dev/mapper/{name}"),
         None => format!("/dev/{}", kernel_name.replace('!', "/")),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn device_numbers() {
-        let dev = DevNo::parse("253:17").unwrap();
-        assert_eq!((dev.major, dev.minor), (253, 17));
-        assert_eq!(dev.to_string(), "253:17");
-        assert_eq!(DevNo::parse("/dev/sda"), None);
-    }
 }

@@ -9,6 +9,7 @@ mod block;
 mod cli;
 mod commands;
 mod create;
+mod devno;
 mod dm;
 mod geometry;
 mod interrupt;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use crate::dm::DevNo;
+use crate::devno::DevNo;
 
 const DIRECTORY: &str = "/dev/mapper";
 

@@ -10,7 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::assemble::FoundPool;
-use crate::dm::{self, DevNo, Dm, Spec};
+use crate::devno::DevNo;
+use crate::dm::{self, Dm, Spec};
 use crate::plan;
 use crate::running::Running;
 use crate::scan::Scan;

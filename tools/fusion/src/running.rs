@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use uuid::Uuid;
 
 use crate::block::BlockDevice;
-use crate::dm::{self, DevNo, Dm, Info};
+use crate::devno::DevNo;
+use crate::dm::{self, Dm, Info};
 use crate::member::{self, Reading};
 use crate::plan::{self, POOL_TARGET, VOLUME_TARGET};
 use crate::status::{self, PoolStatus, PoolTable, Volume};

@@ -11,8 +11,9 @@ use fusion_format::{Label, SECTOR_BYTES};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
-use crate::block::BlockDevice;
-use crate::dm::{self, DevNo};
+use crate::block::{self, BlockDevice};
+use crate::devno::DevNo;
+use crate::dm;
 use crate::member::{self, Reading};
 use crate::plan::UUID_PREFIX;
 
@@ -125,15 +126,10 @@ impl Scan {
             ),
             _ => bail!(
                 "several devices hold the pool's metadata ({}): detach the copies and try again",
-                join(found.iter().map(|path| path.as_path()))
+                block::names(found.iter().map(|path| path.as_path()))
             ),
         }
     }
-}
-
-pub fn join<'a>(paths: impl Iterator<Item = &'a Path>) -> String {
-    let names: Vec<String> = paths.map(|path| path.display().to_string()).collect();
-    names.join(", ")
 }
 
 /// All block devices that can be read now and are no part of a running pool.

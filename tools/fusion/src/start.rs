@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::assemble::Assembled;
-use crate::dm::{self, DevNo, Dm, Spec, Visibility};
+use crate::devno::DevNo;
+use crate::dm::{self, Dm, Spec, Visibility};
 use crate::interrupt;
 use crate::member;
 use crate::mirror;

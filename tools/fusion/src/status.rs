@@ -6,7 +6,7 @@ use std::str::{FromStr, SplitAsciiWhitespace};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::dm::DevNo;
+use crate::devno::DevNo;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -5,7 +5,7 @@ use fusion_format::{Label, Slice};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
-use crate::dm::DevNo;
+use crate::devno::DevNo;
 
 /// The label of member `index` of a pool of eight.
 pub fn label(index: u16) -> Label {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::dm::{self, DevNo, Dm};
+use crate::devno::DevNo;
+use crate::dm::{self, Dm};
 
 /// udev looks into devices that have just changed; give it the time.
 const PATIENCE: [Duration; 5] = [Duration::from_millis(200); 5];

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use crate::block;
 use crate::cli::{OneOrAll, PoolCommand, PoolCreateArgs};
 use crate::commands::volume;
 use crate::create::{self, Request};
@@ -349,7 +350,7 @@ fn destroy(dm: &Dm, key: &str, yes: bool, json: bool) -> Result<()> {
     output::line(&format!(
         "pool {} is destroyed; free again: {}",
         pool.name,
-        scan::join(pool.members.iter().map(|member| member.path.as_path()))
+        block::names(pool.members.iter().map(|member| member.path.as_path()))
     ));
     Ok(())
 }
