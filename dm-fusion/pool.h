@@ -66,11 +66,13 @@ struct fusion_volume {
 	char name[FUSION_NAME_BYTES];
 };
 
-/* large.c: whole writes' memory, for a class */
-struct fusion_large_pool {
-	mempool_t pool;
-	unsigned int width;		/* k */
+/* stripe.c: memory for stripes of a class */
+struct fusion_stripe_pool {
+	struct fusion_pool *pool;
+	struct fusion_class *class;
+	size_t front;			/* bytes before each */
 	unsigned int order;		/* of a block, in pages */
+	mempool_t pool_of;
 	spinlock_t lock;
 	struct list_head kept;		/* given back, to be used again */
 	unsigned int kept_count;
@@ -94,7 +96,7 @@ struct fusion_pool {
 	/* discards, resync: wait for holds and I/O; holders are never queued */
 	struct workqueue_struct *slow_wq;
 	struct bio_set bios;
-	struct fusion_large_pool large_pool[FUSION_MAX_CLASSES];
+	struct fusion_stripe_pool large_pool[FUSION_MAX_CLASSES];
 	bool error_if_no_space;
 
 	enum fusion_mode mode;

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A stripe in memory.  See stripe.h.
+ */
+#include <linux/raid/xor.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include "io.h"
+#include "stripe.h"
+
+#define STRIPE_POOL_MIN	2
+
+/*
+ * Stripes that have been used are kept, up to this many bytes for a pool:
+ * many kernels clear each page they hand out, which costs a quarter of a full
+ * stripe's write.
+ */
+#define STRIPE_KEPT_BYTES	SZ_8M
+
+/* ---- memory ---- */
+
+static void stripe_free(void *element, void *context)
+{
+	struct fusion_stripe_pool *sp = context;
+	struct fusion_stripe *stripe = element;
+	unsigned int i;
+
+	for (i = 0; i < sp->class->k; i++)
+		free_pages((unsigned long)stripe->slot[i].data, sp->order);
+	kvfree(element - sp->front);
+}
+
+static void *stripe_alloc(gfp_t gfp, void *context)
+{
+	struct fusion_stripe_pool *sp = context;
+	struct fusion_stripe *stripe;
+	unsigned int i;
+	void *memory;
+
+	gfp |= __GFP_NOWARN;
+	memory = kvzalloc(sp->front + struct_size(stripe, slot, sp->class->k),
+			  gfp);
+	if (!memory)
+		return NULL;
+	stripe = memory + sp->front;
+	stripe->pool = sp->pool;
+	stripe->class = sp->class;
+	for (i = 0; i < sp->class->k; i++) {
+		stripe->slot[i].stripe = stripe;
+		stripe->slot[i].data = (void *)__get_free_pages(gfp, sp->order);
+		if (!stripe->slot[i].data) {
+			/* free_pages() takes the empty ones */
+			stripe_free(stripe, context);
+			return NULL;
+		}
+	}
+	return stripe;
+}
+
+int fusion_stripe_pool_init(struct fusion_stripe_pool *sp,
+			    struct fusion_pool *pool,
+			    struct fusion_class *class, size_t front)
+{
+	if (mempool_initialized(&sp->pool_of))
+		return 0;
+	sp->pool = pool;
+	sp->class = class;
+	sp->front = front;
+	sp->order = get_order(pool->block_sectors << SECTOR_SHIFT);
+	sp->kept_max = STRIPE_KEPT_BYTES / (class->k * PAGE_SIZE << sp->order);
+	spin_lock_init(&sp->lock);
+	INIT_LIST_HEAD(&sp->kept);
+	return mempool_init(&sp->pool_of, STRIPE_POOL_MIN, stripe_alloc,
+			    stripe_free, sp);
+}
+
+void fusion_stripe_pool_exit(struct fusion_stripe_pool *sp)
+{
+	struct fusion_stripe *stripe, *next;
+
+	if (!mempool_initialized(&sp->pool_of))
+		return;
+	list_for_each_entry_safe(stripe, next, &sp->kept, list)
+		stripe_free(stripe, sp);
+	mempool_exit(&sp->pool_of);
+}
+
+struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp)
+{
+	struct fusion_stripe *stripe;
+	unsigned long flags;
+
+	spin_lock_irqsave(&sp->lock, flags);
+	stripe = list_first_entry_or_null(&sp->kept, struct fusion_stripe,
+					  list);
+	if (stripe) {
+		list_del(&stripe->list);
+		sp->kept_count--;
+	}
+	spin_unlock_irqrestore(&sp->lock, flags);
+	return stripe ? stripe : mempool_alloc(&sp->pool_of, GFP_NOIO);
+}
+
+void fusion_stripe_put(struct fusion_stripe_pool *sp,
+		       struct fusion_stripe *stripe)
+{
+	unsigned long flags;
+
+	/* somebody may sleep until the reserve is whole again */
+	if (READ_ONCE(sp->pool_of.curr_nr) == sp->pool_of.min_nr) {
+		spin_lock_irqsave(&sp->lock, flags);
+		if (sp->kept_count < sp->kept_max) {
+			list_add(&stripe->list, &sp->kept);
+			sp->kept_count++;
+			stripe = NULL;
+		}
+		spin_unlock_irqrestore(&sp->lock, flags);
+	}
+	if (stripe)
+		mempool_free(stripe, &sp->pool_of);
+}
+
+/* ---- parity ---- */
+
+void fusion_stripe_parity(struct fusion_stripe *stripe, u64 written)
+{
+	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
+	void *parity = stripe->slot[stripe->class->d].data;
+	void *src[MAX_XOR_BLOCKS];
+	unsigned int n = 0;
+	bool begun = false;
+	u64 left;
+
+	for (left = written; left; left &= left - 1) {
+		void *data = stripe->slot[fusion_ctz64(left)].data;
+
+		if (!begun) {
+			memcpy(parity, data, bytes);
+			begun = true;
+			continue;
+		}
+		src[n++] = data;
+		if (n == MAX_XOR_BLOCKS) {
+			xor_blocks(n, bytes, parity, src);
+			n = 0;
+		}
+	}
+	if (n)
+		xor_blocks(n, bytes, parity, src);
+}
+
+/* ---- I/O ---- */
+
+static void stripe_drop(struct fusion_stripe *stripe)
+{
+	if (atomic_dec_and_test(&stripe->pending))
+		stripe->done(stripe);
+}
+
+static void stripe_waited(struct fusion_stripe *stripe)
+{
+	complete(&stripe->waited);
+}
+
+static void slot_end_io(struct bio *bio)
+{
+	struct fusion_slot *slot = container_of(bio, struct fusion_slot, bio);
+	struct fusion_stripe *stripe = slot->stripe;
+
+	if (op_is_write(bio_op(bio)))
+		fusion_member_end_write(slot->member);
+	else
+		fusion_member_end_read(slot->member);
+	if (bio->bi_status)
+		WRITE_ONCE(stripe->status, bio->bi_status);
+	bio_uninit(bio);
+	stripe_drop(stripe);
+}
+
+void fusion_stripe_begin(struct fusion_stripe *stripe,
+			 void (*done)(struct fusion_stripe *stripe))
+{
+	stripe->status = BLK_STS_OK;
+	atomic_set(&stripe->pending, 1);
+	stripe->done = done ? done : stripe_waited;
+	if (!done)
+		init_completion(&stripe->waited);
+}
+
+void fusion_stripe_submit(struct fusion_stripe *stripe, unsigned int i,
+			  u64 place, unsigned int first, unsigned int pages,
+			  blk_opf_t opf)
+{
+	struct fusion_slot *slot = &stripe->slot[i];
+	struct fusion_pool *pool = stripe->pool;
+	struct bio *bio = &slot->bio;
+
+	bio_init(bio, pool->member[0].bdev, &slot->vec, 1, opf);
+	slot->member = fusion_aim(pool, bio, place, first);
+	bio->bi_end_io = slot_end_io;
+	__bio_add_page(bio, virt_to_page(slot->data),
+		       pages << FUSION_PAGE_SHIFT, first << FUSION_PAGE_SHIFT);
+	atomic_inc(&stripe->pending);
+	fusion_member_start(slot->member);
+	submit_bio_noacct(bio);
+}
+
+int fusion_stripe_end(struct fusion_stripe *stripe)
+{
+	bool wait = stripe->done == stripe_waited;
+
+	/* without waiting, the stripe may be gone after this */
+	stripe_drop(stripe);
+	if (!wait)
+		return 0;
+	wait_for_completion_io(&stripe->waited);
+	return blk_status_to_errno(stripe->status);
+}
