@@ -139,7 +139,7 @@ write_letter() {
 }
 
 # Pages that the SSDs would lose or keep.
-cached_pages() { dmsetup status --target ssdsim | awk '{ n += $(NF - 1) } END { print n }'; }
+cached_pages() { dmsetup status --target ssdsim | awk '{ n += $(NF - 2) } END { print n }'; }
 
 @test "what changes no mapping is not flushed unasked" {
 	make_pool

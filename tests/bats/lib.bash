@@ -115,6 +115,7 @@ test_devices() {
 clean_up() {
 	local status=0 devices
 
+	release
 	power_on
 	for _ in 1 2 3 4; do
 		mapfile -t devices < <(test_devices)
@@ -128,8 +129,8 @@ clean_up() {
 		status=1
 	fi
 	no_module_users || { echo "the module has $(module_users) users"; status=1; }
-	# The last field: pages that take memory.
-	dmsetup status --target ssdsim | awk '$NF > 0 { sub(":", "", $1); print $1 }' |
+	# Pages that take memory.
+	dmsetup status --target ssdsim | awk '$(NF - 1) > 0 { sub(":", "", $1); print $1 }' |
 		while read -r name; do
 			blkdiscard -f "/dev/mapper/$name" 2>/dev/null
 		done
@@ -143,6 +144,16 @@ no_module_users() { [ "$(module_users)" -eq 0 ]; }
 
 power_cut() { dmsetup message ssd0 0 power_cut_all "${1:-1}"; }
 power_on() { dmsetup message ssd0 0 power_on_all; }
+
+# hold reads|writes|flushes: the SSDs keep such I/Os back, until release.
+hold() { dmsetup message ssd0 0 hold_all "$1"; }
+release() {
+	local name
+	dmsetup status --target ssdsim | while read -r name _; do
+		dmsetup message "${name%:}" 0 release
+	done
+}
+held() { [ "$(dmsetup status --target ssdsim | awk '{ n += $NF } END { print n }')" -ge "$1" ]; }
 
 ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
 ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }

@@ -145,3 +145,39 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	run ! dmsetup create ssdsim-test2 --table "0 8 ssdsim 1 2"
 	[ "$(dmsetup table ssdsim-test)" = "0 $((pages * 8)) ssdsim 1" ]
 }
+
+# Some I/O is held; udev's probing may be, too.
+await_held() {
+	local deadline=$((SECONDS + 20))
+	until [ "$(field 9)" -ge 1 ]; do
+		[ $SECONDS -le $deadline ]
+		sleep 0.05
+	done
+}
+
+@test "holds back what it is told to, and does it when released" {
+	fill a
+	udevadm settle
+	dmsetup message ssdsim-test 0 hold reads
+	dd if=$dev of="$BATS_TEST_TMPDIR/read" bs=4k count=1 iflag=direct status=none 3>&- &
+	pid=$!
+	await_held
+	# Writes go on, and the read sees what is there when it is done.
+	fill b
+	[ ! -s "$BATS_TEST_TMPDIR/read" ]
+	dmsetup message ssdsim-test 0 release
+	wait $pid
+	[ "$(head -c 1 "$BATS_TEST_TMPDIR/read")" = b ]
+	udevadm settle
+	[ "$(field 9)" -eq 0 ]
+	dmsetup message ssdsim-test 0 hold writes
+	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none 3>&- &
+	pid=$!
+	await_held
+	[ "$(letters | count b)" -eq $pages ]
+	# A device that is suspended lets everything go.
+	dmsetup suspend ssdsim-test
+	dmsetup resume ssdsim-test
+	wait $pid
+	[ "$(letters | count 0)" -eq 1 ]
+}

@@ -27,10 +27,14 @@
  *	power_cut_all [<seed>]	cut every ssdsim device at one instant: each I/O
  *				on any of them is wholly before or after it
  *	power_on_all
+ *	hold reads|writes|flushes	keep such I/Os back from now on (writes: also
+ *				WRITE_ZEROES and DISCARD)
+ *	hold_all reads|writes|flushes	on every device
+ *	release			do what was held on this device, and hold no more
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <cached pages>
- *	<stored pages>
+ *	<stored pages> <held I/Os>
  * where the first five count I/Os that succeeded (writes: with FUA or not,
  * and WRITE_ZEROES), and stored pages are those that take memory.
  *
@@ -93,7 +97,14 @@ struct ssd {
 	unsigned long nr_cached;
 	unsigned long nr_stored;
 	u64 counters[SSD_NR_COUNTERS];
+
+	spinlock_t hold_lock;		/* guards all below */
+	unsigned long hold;		/* enum ssd_hold, as bits */
+	unsigned int nr_held;
+	struct bio_list held;
 };
+
+enum ssd_hold { SSD_HOLD_READS, SSD_HOLD_WRITES, SSD_HOLD_FLUSHES, SSD_NR_HOLDS };
 
 /*----------------------------------------------------------------*/
 
@@ -363,10 +374,9 @@ static void ssd_count(struct ssd *ssd, struct bio *bio)
 	mutex_unlock(&ssd->lock);
 }
 
-static int ssdsim_map(struct dm_target *ti, struct bio *bio)
+static void ssd_do(struct ssd *ssd, struct bio *bio)
 {
-	struct ssd *ssd = ti->private;
-	sector_t sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
+	sector_t sector = bio->bi_iter.bi_sector;
 	blk_status_t status;
 
 	percpu_down_read(&power_lock);
@@ -392,7 +402,57 @@ static int ssdsim_map(struct dm_target *ti, struct bio *bio)
 
 	bio->bi_status = status;
 	bio_endio(bio);
+}
+
+/* Keep @bio back if such are held. */
+static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
+{
+	enum ssd_hold kind;
+	bool hold;
+
+	if (bio->bi_opf & REQ_PREFLUSH)
+		kind = SSD_HOLD_FLUSHES;
+	else
+		kind = op_is_write(bio_op(bio)) ? SSD_HOLD_WRITES : SSD_HOLD_READS;
+	spin_lock(&ssd->hold_lock);
+	hold = test_bit(kind, &ssd->hold);
+	if (hold) {
+		bio_list_add(&ssd->held, bio);
+		ssd->nr_held++;
+	}
+	spin_unlock(&ssd->hold_lock);
+	return hold;
+}
+
+static void ssd_release(struct ssd *ssd)
+{
+	struct bio_list bios;
+	struct bio *bio;
+
+	spin_lock(&ssd->hold_lock);
+	ssd->hold = 0;
+	ssd->nr_held = 0;
+	bios = ssd->held;
+	bio_list_init(&ssd->held);
+	spin_unlock(&ssd->hold_lock);
+	while ((bio = bio_list_pop(&bios)))
+		ssd_do(ssd, bio);
+}
+
+static int ssdsim_map(struct dm_target *ti, struct bio *bio)
+{
+	struct ssd *ssd = ti->private;
+
+	bio->bi_iter.bi_sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
+	if (!ssd_hold_back(ssd, bio))
+		ssd_do(ssd, bio);
 	return DM_MAPIO_SUBMITTED;
+}
+
+/* A suspend waits for all I/O. */
+static void ssdsim_presuspend(struct dm_target *ti)
+{
+	ssd_release(ti->private);
 }
 
 /*----------------------------------------------------------------*/
@@ -428,13 +488,30 @@ static void ssd_power_on(struct ssd *ssd)
 	mutex_unlock(&ssd->lock);
 }
 
+static void ssd_hold(struct ssd *ssd, int kind)
+{
+	spin_lock(&ssd->hold_lock);
+	__set_bit(kind, &ssd->hold);
+	spin_unlock(&ssd->hold_lock);
+}
+
 static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			  char *result, unsigned int maxlen)
 {
+	static const char * const holds[SSD_NR_HOLDS] = {
+		[SSD_HOLD_READS] = "reads",
+		[SSD_HOLD_WRITES] = "writes",
+		[SSD_HOLD_FLUSHES] = "flushes",
+	};
 	struct ssd *ssd = ti->private;
 	u64 seed = 0;
+	int kind = 0;
 
-	if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
+	if (argc == 2 && !strncasecmp(argv[0], "hold", 4)) {
+		kind = match_string(holds, SSD_NR_HOLDS, argv[1]);
+		if (kind < 0)
+			return -EINVAL;
+	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
 		if (kstrtou64(argv[1], 0, &seed))
 			return -EINVAL;
 	} else if (argc != 1) {
@@ -455,6 +532,15 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_power_on(ssd);
 		percpu_up_write(&power_lock);
+	} else if (argc == 2 && !strcasecmp(argv[0], "hold")) {
+		ssd_hold(ssd, kind);
+	} else if (argc == 2 && !strcasecmp(argv[0], "hold_all")) {
+		percpu_down_write(&power_lock);
+		list_for_each_entry(ssd, &ssds, list)
+			ssd_hold(ssd, kind);
+		percpu_up_write(&power_lock);
+	} else if (!strcasecmp(argv[0], "release")) {
+		ssd_release(ssd);
 	} else {
 		return -EINVAL;
 	}
@@ -474,7 +560,7 @@ static void ssdsim_status(struct dm_target *ti, status_type_t type, unsigned int
 		DMEMIT("%s", ssd->off ? "off" : "on");
 		for (i = 0; i < SSD_NR_COUNTERS; i++)
 			DMEMIT(" %llu", ssd->counters[i]);
-		DMEMIT(" %lu %lu", ssd->nr_cached, ssd->nr_stored);
+		DMEMIT(" %lu %lu %u", ssd->nr_cached, ssd->nr_stored, READ_ONCE(ssd->nr_held));
 		mutex_unlock(&ssd->lock);
 		break;
 	case STATUSTYPE_TABLE:
@@ -528,6 +614,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	mutex_init(&ssd->lock);
 	xa_init(&ssd->slots);
 	INIT_LIST_HEAD(&ssd->cache);
+	spin_lock_init(&ssd->hold_lock);
 	percpu_down_write(&power_lock);
 	list_add_tail(&ssd->list, &ssds);
 	percpu_up_write(&power_lock);
@@ -569,6 +656,7 @@ static struct target_type ssdsim_target = {
 	.ctr = ssdsim_ctr,
 	.dtr = ssdsim_dtr,
 	.map = ssdsim_map,
+	.presuspend = ssdsim_presuspend,
 	.status = ssdsim_status,
 	.message = ssdsim_message,
 	.iterate_devices = ssdsim_iterate_devices,
