@@ -106,53 +106,70 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 }
 
 /* Stripes of sets that have closed and hold nothing live are free. */
-static int commit_close_sets(struct fusion_pool *pool, struct list_head *sets)
+static int commit_close_set(struct fusion_pool *pool, struct fusion_set *set)
 {
-	struct fusion_set *set, *next;
-	bool stored;
+	u64 stripe[2] = { set->stripe[0], set->stripe[1] };
+	bool stored[2];
 	int i, r;
 
-	list_for_each_entry_safe(set, next, sets, list) {
-		u64 stripe[2] = { set->stripe[0], set->stripe[1] };
-
-		list_del(&set->list);
-		fusion_set_close(&pool->space, set);
-		for (i = 0; i < 2; i++) {
-			r = fusion_ledger_is_stored(&pool->ledger, stripe[i],
-						    &stored);
-			if (r)
-				return r;
-			if (!stored)
-				fusion_space_release(&pool->space, stripe[i]);
-		}
+	for (i = 0; i < 2; i++) {
+		r = fusion_ledger_is_stored(&pool->ledger, stripe[i],
+					    &stored[i]);
+		if (r)
+			return r;
 	}
+	list_del(&set->list);
+	fusion_set_close(&pool->space, set, stored[0]);
+	for (i = 0; i < 2; i++)
+		if (!stored[i])
+			fusion_space_release(&pool->space, stripe[i]);
 	return 0;
 }
 
-static int commit_apply(struct fusion_pool *pool, struct list_head *changes,
-			struct list_head *sets)
+static int commit_apply(struct fusion_pool *pool,
+			struct fusion_epoch_records *records)
 {
+	struct fusion_set *set, *next;
 	int r;
 
-	r = fusion_map_apply(&pool->map, &pool->ledger, changes,
+	r = fusion_map_apply(&pool->map, &pool->ledger, &records->changes,
 			     fusion_volume_count, pool);
-	if (!r)
-		r = commit_close_sets(pool, sets);
-	if (!r)
-		r = fusion_ledger_finish(&pool->ledger);
-	if (!r)
-		r = fusion_commit_transaction(pool);
-	return r;
+	if (r)
+		return r;
+	list_for_each_entry(set, &records->seals, seal) {
+		r = fusion_ledger_seal(&pool->ledger, set->stripe[0],
+				       set->written);
+		if (r)
+			return r;
+	}
+	list_for_each_entry_safe(set, next, &records->closed_sets, list) {
+		r = commit_close_set(pool, set);
+		if (r)
+			return r;
+	}
+	r = fusion_ledger_finish(&pool->ledger);
+	return r ? r : fusion_commit_transaction(pool);
+}
+
+/* The records have been applied, or never will be. */
+static void commit_forget(struct fusion_pool *pool,
+			  struct fusion_epoch_records *records)
+{
+	struct fusion_set *set, *next;
+
+	fusion_map_forget(&pool->map, &records->changes);
+	list_for_each_entry_safe(set, next, &records->closed_sets, list)
+		fusion_set_close(&pool->space, set, false);
+	list_for_each_entry_safe(set, next, &records->seals, seal)
+		fusion_sets_sealed(&pool->space, set);
 }
 
 int fusion_commit(struct fusion_pool *pool)
 {
 	struct bio_list bios = BIO_EMPTY_LIST;
-	struct fusion_set *set, *next;
-	LIST_HEAD(changes);
+	struct fusion_epoch_records records;
 	struct bio *bio;
 	bool freeing;
-	LIST_HEAD(sets);
 	u64 number;
 	int r = 0;
 
@@ -164,7 +181,7 @@ int fusion_commit(struct fusion_pool *pool)
 	bio_list_init(&pool->flush_bios);
 	spin_unlock_irq(&pool->flush_lock);
 
-	number = fusion_epoch_close(&pool->epochs, &changes, &sets);
+	number = fusion_epoch_close(&pool->epochs, &records);
 	if (!fusion_pool_writable(pool)) {
 		r = -EIO;
 	} else {
@@ -173,8 +190,8 @@ int fusion_commit(struct fusion_pool *pool)
 			DMERR("%s: a member could not be flushed",
 			      fusion_pool_name(pool));
 	}
-	if (!r && !(list_empty(&changes) && list_empty(&sets)))
-		r = commit_apply(pool, &changes, &sets);
+	if (!r && !fusion_epoch_records_empty(&records))
+		r = commit_apply(pool, &records);
 	else if (!r)
 		commit_bury(pool);
 	/* an epoch that is half applied must never be committed later */
@@ -182,9 +199,7 @@ int fusion_commit(struct fusion_pool *pool)
 		commit_fail(pool);
 	else
 		WRITE_ONCE(pool->epochs.committed, number);
-	fusion_map_forget(&pool->map, &changes);
-	list_for_each_entry_safe(set, next, &sets, list)
-		fusion_set_close(&pool->space, set);
+	commit_forget(pool, &records);
 	freeing = commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);
 
@@ -193,6 +208,19 @@ int fusion_commit(struct fusion_pool *pool)
 		bio_endio(bio);
 	}
 	fusion_waiters_committed(pool, number, freeing);
+	return r;
+}
+
+int fusion_commit_and_free(struct fusion_pool *pool)
+{
+	int i, r = 0;
+
+	/* twice: a period may have been under way when the first began */
+	for (i = 0; !r && i < 2; i++) {
+		r = fusion_commit(pool);
+		if (!r)
+			fusion_grace_wait(&pool->grace);
+	}
 	return r;
 }
 

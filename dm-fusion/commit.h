@@ -38,6 +38,9 @@ void fusion_commit_soon(struct fusion_pool *pool);
  */
 int fusion_commit(struct fusion_pool *pool);
 
+/* As above, and wait until what has died by then is free. */
+int fusion_commit_and_free(struct fusion_pool *pool);
+
 /*
  * Commit the open transaction as it is, after changes made to it directly
  * under commit_lock (held).  Freed stripes go their way.  A failure makes the

@@ -26,6 +26,7 @@ int fusion_epochs_init(struct fusion_epochs *e)
 		spin_lock_init(&e->shard[i].lock);
 		INIT_LIST_HEAD(&e->shard[i].changes);
 		INIT_LIST_HEAD(&e->shard[i].closed_sets);
+		INIT_LIST_HEAD(&e->shard[i].seals);
 	}
 	return 0;
 }
@@ -77,20 +78,27 @@ static void shards_unlock(struct fusion_epochs *e)
 }
 #endif
 
-u64 fusion_epoch_close(struct fusion_epochs *e, struct list_head *changes,
-		       struct list_head *sets)
+u64 fusion_epoch_close(struct fusion_epochs *e,
+		       struct fusion_epoch_records *records)
 {
 	unsigned int i;
 	u64 number;
 
+	INIT_LIST_HEAD(&records->changes);
+	INIT_LIST_HEAD(&records->closed_sets);
+	INIT_LIST_HEAD(&records->seals);
 	mutex_lock(&e->close_lock);
 	shards_lock(e);
 	number = e->current_number;
 	WRITE_ONCE(e->current_number, number + 1);
 	for (i = 0; i <= e->mask; i++) {
-		list_splice_tail_init(&e->shard[i].changes, changes);
-		list_splice_tail_init(&e->shard[i].closed_sets, sets);
-		e->shard[i].changes_count = 0;
+		struct fusion_epoch_shard *shard = &e->shard[i];
+
+		list_splice_tail_init(&shard->changes, &records->changes);
+		list_splice_tail_init(&shard->closed_sets,
+				      &records->closed_sets);
+		list_splice_tail_init(&shard->seals, &records->seals);
+		shard->changes_count = 0;
 	}
 	shards_unlock(e);
 	mutex_unlock(&e->close_lock);

@@ -55,7 +55,8 @@ struct fusion_epoch_shard {
 	spinlock_t lock;
 	unsigned int changes_count;
 	struct list_head changes;	/* of fusion_change */
-	struct list_head closed_sets;	/* of fusion_set */
+	struct list_head closed_sets;	/* of fusion_set: to be closed */
+	struct list_head seals;		/* of fusion_set: A is RAID now */
 } ____cacheline_aligned_in_smp;
 
 struct fusion_epochs {
@@ -74,12 +75,27 @@ struct fusion_epoch_shard *fusion_epoch_enter(struct fusion_epochs *e,
 					      unsigned long *flags);
 void fusion_epoch_exit(struct fusion_epoch_shard *shard, unsigned long flags);
 
+/* The records of a closed epoch, in the order of each shard. */
+struct fusion_epoch_records {
+	struct list_head changes;	/* of fusion_change */
+	struct list_head closed_sets;
+	struct list_head seals;
+};
+
 /*
- * Close the current epoch and open the next: its records move to @changes and
- * @sets, in the order of each shard.  Returns the number of the closed one.
+ * Close the current epoch, moving its records to @records, and open the next.
+ * Returns the number of the closed one.
  */
-u64 fusion_epoch_close(struct fusion_epochs *e, struct list_head *changes,
-		       struct list_head *sets);
+u64 fusion_epoch_close(struct fusion_epochs *e,
+		       struct fusion_epoch_records *records);
+
+static inline bool
+fusion_epoch_records_empty(const struct fusion_epoch_records *records)
+{
+	/* a seal comes with changes */
+	return list_empty(&records->changes) &&
+		list_empty(&records->closed_sets);
+}
 
 /* Records in the current epoch; a snapshot. */
 unsigned int fusion_epoch_changes(struct fusion_epochs *e);

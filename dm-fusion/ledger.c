@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "ledger.h"
+#include "set.h"
 
 int fusion_ledger_init(struct fusion_ledger *ledger, struct fusion_space *s)
 {
@@ -79,8 +80,11 @@ static int ledger_write(struct fusion_ledger *ledger,
 		b->stored_dirty = true;
 	}
 	e->stored = live;
-	if (!live)
+	if (!live) {
+		if (e->disk.state == FUSION_STRIPE_PRIMARY)
+			fusion_sets_forget(ledger->space, e->stripe);
 		fusion_space_release(ledger->space, e->stripe);
+	}
 	return 0;
 }
 
@@ -173,6 +177,21 @@ int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place)
 		return r;
 	ledger_dirty(ledger, e);
 	e->disk.live &= ~cpu_to_le64(1ULL << fusion_place_slot(place));
+	return 0;
+}
+
+int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	r = ledger_get(ledger, a, &e);
+	if (r || !e->disk.live)
+		return r;
+	ledger_dirty(ledger, e);
+	e->disk.state = FUSION_STRIPE_RAID;
+	e->disk.written = cpu_to_le64(written);
+	e->disk.partner[0] = cpu_to_le64(FUSION_NO_STRIPE);
 	return 0;
 }
 

@@ -4,11 +4,11 @@
  *
  * A stripe is stored on disk exactly while a slot of it is live, that is,
  * referred to by a stored map entry.  A slot becomes live once and dies once
- * in the life of a stripe, so a commit first takes all slots that became live
- * and then all that died, each in any order.  Records in work are kept in a
- * small table and written back when another stripe needs the place and at the
- * end.  Everything runs under the commit mutex and may sleep; errors are the
- * metadata's.
+ * in the life of a stripe (a top that becomes a base in its place stays live),
+ * so a commit first takes all slots that became live and then all that died,
+ * each in any order.  Records in work are kept in a small table and written
+ * back when another stripe needs the place and at the end.  Everything runs
+ * under the commit mutex and may sleep; errors are the metadata's.
  */
 #ifndef DM_FUSION_LEDGER_H
 #define DM_FUSION_LEDGER_H
@@ -39,6 +39,11 @@ int fusion_ledger_top_live(struct fusion_ledger *ledger,
 			   const struct fusion_top *top);
 /* The slot at @place is dead. */
 int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place);
+/*
+ * Stripe @a, a primary, is RAID now: its parity covers the slots in @written.
+ * After the slots that died and became live.  Nothing if none of it is live.
+ */
+int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written);
 /* Is anything of @stripe live? */
 int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
 			    bool *stored);

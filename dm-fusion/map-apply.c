@@ -18,7 +18,8 @@ static int change_live(struct fusion_ledger *ledger,
 {
 	int r = 0;
 
-	if (c->new.base && c->new.base != c->old.base)
+	if (c->new.base && c->new.base != c->old.base &&
+	    c->new.base != c->old.top.place[0])
 		r = fusion_ledger_base_live(ledger, c->new.base);
 	if (!r && c->new.top.place[0] &&
 	    !top_same_place(&c->new.top, &c->old.top))
@@ -35,7 +36,9 @@ static int change_dead(struct fusion_ledger *ledger,
 		r = fusion_ledger_dead(ledger, c->old.base);
 	if (!r && c->old.top.place[0] &&
 	    !top_same_place(&c->new.top, &c->old.top)) {
-		r = fusion_ledger_dead(ledger, c->old.top.place[0]);
+		/* converted: the primary is the base now */
+		if (c->new.base != c->old.top.place[0])
+			r = fusion_ledger_dead(ledger, c->old.top.place[0]);
 		if (!r)
 			r = fusion_ledger_dead(ledger, c->old.top.place[1]);
 	}

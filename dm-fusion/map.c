@@ -262,6 +262,7 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 		entry = &chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)];
 		ov->base = fusion_entry_place(*entry);
 		ov->epoch = 0;
+		ov->converting = false;
 		*entry = (uintptr_t)ov;
 		chunk->overlays++;
 		if (block + 1 == end)
@@ -431,6 +432,7 @@ void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
 	ov->base = whole ? 0 : u->change->old.base;
 	ov->top = *top;
 	ov->epoch = map->epochs->current_number;
+	ov->converting = false;
 	u->change->new.base = ov->base;
 	u->change->new.top = ov->top;
 	update_entry(map, u->chunk, entry, ov, 0);

@@ -24,6 +24,7 @@ struct fusion_overlay {
 	u64 base;
 	struct fusion_top top;		/* mask grows; the rest is constant */
 	u64 epoch;			/* of its last change; 0: on disk */
+	bool converting;		/* and not written since: convert.h */
 	struct rcu_head rcu;
 };
 
@@ -84,6 +85,17 @@ static inline u64 fusion_entry_of_place(u64 place)
 static inline struct fusion_overlay *fusion_entry_overlay(u64 entry)
 {
 	return entry & 1 ? NULL : (struct fusion_overlay *)(uintptr_t)entry;
+}
+
+/*
+ * The pages of the top of @ov are about to be written in place: before and
+ * after the block's hold is taken.
+ */
+static inline void fusion_overlay_touch(struct fusion_overlay *ov)
+{
+	/* seldom set: readers and writers share the line */
+	if (unlikely(READ_ONCE(ov->converting)))
+		WRITE_ONCE(ov->converting, false);
 }
 
 /* The base place of an entry without overlay; 0: none. */

@@ -2,9 +2,11 @@
 /*
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
+#include "convert.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "scrub.h"
 #include "volume-table.h"
 #include "volumes.h"
 
@@ -81,6 +83,16 @@ static int msg_resync(struct fusion_pool *pool, char **argv)
 	return fusion_resync_wait(pool);
 }
 
+static int msg_convert(struct fusion_pool *pool, char **argv)
+{
+	return fusion_convert_all(pool);
+}
+
+static int msg_scrub(struct fusion_pool *pool, char **argv)
+{
+	return fusion_scrub_all(pool);
+}
+
 /* Answers with a line for each volume: 1, or 2 if there was no room. */
 static int msg_volumes(struct fusion_pool *pool, char *result,
 		       unsigned int maxlen)
@@ -115,6 +127,8 @@ static const struct {
 	{ "resize_volume", 3, true, "resize_volume <id> <sectors>",
 	  msg_resize_volume },
 	{ "resync", 1, false, "resync", msg_resync },
+	{ "convert", 1, true, "convert", msg_convert },
+	{ "scrub", 1, false, "scrub", msg_scrub },
 };
 
 int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,

@@ -78,9 +78,15 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("8 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu ",
+	DMEMIT("14 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
-	       pool->commits, READ_ONCE(pool->resynced));
+	       pool->commits, READ_ONCE(pool->resynced),
+	       READ_ONCE(pool->convert.converted),
+	       READ_ONCE(pool->convert.gave_up),
+	       READ_ONCE(pool->convert.read_pages),
+	       READ_ONCE(pool->convert.written_pages),
+	       READ_ONCE(pool->scrub.stripes),
+	       READ_ONCE(pool->scrub.mismatches));
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)

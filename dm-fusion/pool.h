@@ -16,6 +16,7 @@
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 
+#include "background.h"
 #include "block-lock.h"
 #include "ledger.h"
 #include "map.h"
@@ -79,6 +80,20 @@ struct fusion_stripe_pool {
 	unsigned int kept_max;
 };
 
+/* convert.c */
+struct fusion_convert {
+	struct fusion_background background;
+	bool loaded;			/* the table of sets is complete */
+	u64 converted, gave_up;		/* sets */
+	u64 read_pages, written_pages;
+};
+
+/* scrub.c */
+struct fusion_scrub {
+	struct fusion_background background;
+	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
+};
+
 struct fusion_pool {
 	/* Constant while I/O runs. */
 	u32 block_sectors;
@@ -106,6 +121,9 @@ struct fusion_pool {
 	wait_queue_head_t resync_wait;
 	bool resync_stop;
 	int resync_error;
+	struct fusion_convert convert;
+	struct fusion_scrub scrub;
+	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];
 
 	struct fusion_epochs epochs;
 	struct fusion_grace grace;

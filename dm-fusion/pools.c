@@ -6,10 +6,13 @@
 #include <linux/slab.h>
 
 #include "commit.h"
+#include "convert.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "scrub.h"
 #include "set.h"
+#include "stripe.h"
 #include "volume-table.h"
 #include "volumes.h"
 #include "waiters.h"
@@ -85,6 +88,7 @@ static int pool_init_space(struct fusion_pool *pool)
 	s->epochs = &pool->epochs;
 	s->grace = &pool->grace;
 	s->block_sectors = pool->block_sectors;
+	fusion_sets_init(s);
 	return fusion_space_init(s);
 }
 
@@ -138,6 +142,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	mutex_init(&pool->delete_lock);
 	fusion_waiters_init(pool);
 	fusion_resync_init(pool);
+	fusion_convert_init(pool);
+	fusion_scrub_init(pool);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
 	if (r) {
@@ -211,10 +217,13 @@ bad:
 
 static void pool_destroy(struct fusion_pool *pool)
 {
+	fusion_background_stop(&pool->scrub.background);
+	fusion_background_stop(&pool->convert.background);
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
 	fusion_waiters_exit(pool);
 	fusion_large_exit(pool);
+	fusion_stripe_background_exit(pool);
 	fusion_commit_exit(pool);
 	fusion_volumes_exit(pool);
 	free_percpu(pool->counters);
@@ -310,6 +319,8 @@ int fusion_pool_activate(struct fusion_pool *pool)
 
 void fusion_pool_continue(struct fusion_pool *pool)
 {
+	fusion_background_start(&pool->convert.background);
+	fusion_background_start(&pool->scrub.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
 	if (fusion_pool_writable(pool))
@@ -321,6 +332,8 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_lock(&fusion_pools_lock);
 	WRITE_ONCE(pool->active, false);
 	mutex_unlock(&fusion_pools_lock);
+	fusion_background_stop(&pool->scrub.background);
+	fusion_background_stop(&pool->convert.background);
 	fusion_resync_stop(pool);
 }
 

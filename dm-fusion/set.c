@@ -23,7 +23,8 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	lockdep_assert_held(&class->lock);
 	if (class->free < 2)
 		return -EAGAIN;
-	set = kmalloc(sizeof(*set), GFP_NOWAIT | __GFP_NOWARN);
+	set = kmalloc(struct_size(set, owner, class->d),
+		      GFP_NOWAIT | __GFP_NOWARN);
 	if (!set) {
 		set = class->spare_set;
 		class->spare_set = NULL;
@@ -63,10 +64,12 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	set->class = class;
 	set->stripe[0] = stripe[a];
 	set->stripe[1] = stripe[b];
-	set->members[0] = mask[a];
-	set->members[1] = mask[b];
 	set->drawn = 0;
 	set->in_flight = 0;
+	set->busy = false;
+	set->gone = false;
+	for (i = 0; i < class->d; i++)
+		set->owner[i] = FUSION_NO_OWNER;
 	class->open[class->open_count++] = set;
 	return 0;
 }
@@ -86,7 +89,7 @@ static int set_pending(struct fusion_space *s, struct fusion_set *set)
 }
 
 struct fusion_set *fusion_set_draw(struct fusion_space *s,
-				   struct fusion_class *class,
+				   struct fusion_class *class, u64 key,
 				   struct fusion_top *top)
 {
 	struct fusion_set *set = NULL;
@@ -107,6 +110,7 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 	top->place[0] = fusion_place(set->stripe[0], set->drawn);
 	top->place[1] = fusion_place(set->stripe[1], set->slot_of[set->drawn]);
 	top->place[2] = 0;
+	set->owner[set->drawn] = key;
 	set->in_flight++;
 	if (++set->drawn == class->d)
 		class->open[i] = class->open[--class->open_count];
@@ -166,15 +170,6 @@ void fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
 		set_record(s, set);
 }
 
-void fusion_set_close(struct fusion_space *s, struct fusion_set *set)
-{
-	int i;
-
-	for (i = 0; i < 2; i++)
-		fusion_space_unhold(s, set->stripe[i], true);
-	kfree(set);
-}
-
 /* Memory for a set, for when a draw finds none. */
 static int set_spare(struct fusion_class *class)
 {
@@ -183,7 +178,7 @@ static int set_spare(struct fusion_class *class)
 
 	if (READ_ONCE(class->spare_set))
 		return 0;
-	set = kmalloc(sizeof(*set), GFP_NOIO);
+	set = kmalloc(struct_size(set, owner, class->d), GFP_NOIO);
 	if (!set)
 		return -ENOMEM;
 	spin_lock_irqsave(&class->lock, flags);
@@ -202,13 +197,136 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 	return r ? r : fusion_space_refill(s, class, 2, commit_lock);
 }
 
+/* ---- the table ---- */
+
+void fusion_sets_init(struct fusion_space *s)
+{
+	xa_init(&s->sets);
+	INIT_LIST_HEAD(&s->sets_by_age);
+}
+
 void fusion_sets_exit(struct fusion_space *s)
 {
+	struct fusion_set *set;
+	unsigned long index;
 	unsigned int i, j;
 
+	xa_for_each(&s->sets, index, set)
+		kfree(set);
+	xa_destroy(&s->sets);
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
 		for (j = 0; j < s->class[i]->open_count; j++)
 			kfree(s->class[i]->open[j]);
 		kfree(s->class[i]->spare_set);
 	}
+}
+
+static int table_add(struct fusion_space *s, struct fusion_set *set)
+{
+	int r;
+
+	r = xa_err(xa_store(&s->sets, set->stripe[0], set, GFP_NOIO));
+	if (r)
+		return r;
+	set->number = ++s->sets_number;
+	list_add_tail(&set->age, &s->sets_by_age);
+	s->sets_count++;
+	return 0;
+}
+
+static void table_remove(struct fusion_space *s, struct fusion_set *set)
+{
+	xa_erase(&s->sets, set->stripe[0]);
+	list_del_init(&set->age);
+	s->sets_count--;
+}
+
+void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		fusion_space_unhold(s, set->stripe[i], true);
+	/* one that is missing in the table is only not converted till a start */
+	if (!live || table_add(s, set))
+		kfree(set);
+}
+
+int fusion_sets_found(struct fusion_space *s, u64 key,
+		      const struct fusion_top *top)
+{
+	u64 a = fusion_place_stripe(top->place[0]);
+	u64 b = fusion_place_stripe(top->place[1]);
+	u32 slot = fusion_place_slot(top->place[0]);
+	struct fusion_class *class = s->band[fusion_stripe_band(a)].class;
+	struct fusion_set *set = xa_load(&s->sets, a);
+	unsigned int i;
+	int r;
+
+	if (!set) {
+		if (fusion_space_held(s, a))
+			return 0;
+		set = kzalloc(struct_size(set, owner, class->d), GFP_NOIO);
+		if (!set)
+			return -ENOMEM;
+		set->class = class;
+		set->stripe[0] = a;
+		set->stripe[1] = b;
+		set->drawn = class->d;
+		for (i = 0; i < class->d; i++)
+			set->owner[i] = FUSION_NO_OWNER;
+		r = table_add(s, set);
+		if (r) {
+			kfree(set);
+			return r;
+		}
+	}
+	if (slot < class->d) {
+		set->owner[slot] = key;
+		set->slot_of[slot] = fusion_place_slot(top->place[1]);
+	}
+	return 0;
+}
+
+void fusion_sets_forget(struct fusion_space *s, u64 a)
+{
+	struct fusion_set *set = xa_load(&s->sets, a);
+
+	if (!set)
+		return;
+	table_remove(s, set);
+	if (set->busy)
+		set->gone = true;
+	else
+		kfree(set);
+}
+
+struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number)
+{
+	struct fusion_set *set;
+
+	set = list_first_entry_or_null(&s->sets_by_age, struct fusion_set, age);
+	if (!set || set->number > number)
+		return NULL;
+	set->busy = true;
+	list_del_init(&set->age);
+	return set;
+}
+
+void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
+{
+	set->busy = false;
+	if (set->gone) {
+		kfree(set);
+		return;
+	}
+	set->number = ++s->sets_number;
+	list_add_tail(&set->age, &s->sets_by_age);
+}
+
+void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set)
+{
+	if (!set->gone)
+		table_remove(s, set);
+	kfree(set);
 }

@@ -3,8 +3,15 @@
  * Sets: the pairs of stripes that new tops go to.
  *
  * A set is a primary stripe A and its mirror B.  Its data slots are drawn one
- * by one; when all are drawn and the writes to them have ended, it closes.
- * Several sets are open for each class, and a draw takes the less busy of two.
+ * by one; when all are drawn and the writes to them have ended, it is recorded
+ * in an epoch, whose commit closes it.  Several sets are open for each class,
+ * and a draw takes the less busy of two.
+ *
+ * Closed sets that hold something live are in the table of sets, oldest first,
+ * until nothing in A is live any more or A has become a RAID stripe.  The table
+ * is under the commit mutex.  After a start it is made again from the tops in
+ * the metadata.  A slot's owner, the block that it was drawn for, is a hint:
+ * what the map says counts.
  */
 #ifndef DM_FUSION_SET_H
 #define DM_FUSION_SET_H
@@ -15,19 +22,29 @@ struct fusion_set {
 	struct list_head list;		/* of closed sets, in an epoch */
 	struct fusion_class *class;
 	u64 stripe[2];			/* A, B */
-	u64 members[2];			/* masks */
 	u8 drawn;
 	u16 in_flight;
+	/* closed; under the commit mutex */
+	struct list_head age;		/* in the table, unless busy */
+	u64 number;			/* grows along the table */
+	bool busy;			/* being converted: not to be freed */
+	bool gone;			/* out of the table, while busy */
+	struct list_head seal;		/* in an epoch: A becomes RAID */
+	u64 written;			/* A's slots that its parity covers */
 	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
+	u64 owner[];			/* d: fusion_block_key(); NO_OWNER */
 };
 
+#define FUSION_NO_OWNER		(~0ULL)
+
 /*
- * Draw a place for a new top: a data slot of an open set and its mirror's.
+ * Draw a place for a new top of the block with @key: a data slot of an open set
+ * and its mirror's.
  * The set is held until fusion_set_put().  Fills in @top->place.
  * -EAGAIN: call fusion_set_refill() and try again.  Any context.
  */
 struct fusion_set *fusion_set_draw(struct fusion_space *s,
-				   struct fusion_class *class,
+				   struct fusion_class *class, u64 key,
 				   struct fusion_top *top);
 
 /* The write to a drawn place has ended, its change, if any, is recorded. */
@@ -46,10 +63,38 @@ void fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class);
 int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 		      struct mutex *commit_lock);
 
-/* A recorded set's epoch ends: its stripes are not held any more.  Frees it. */
-void fusion_set_close(struct fusion_space *s, struct fusion_set *set);
+/*
+ * A recorded set's epoch ends: its stripes are not held any more.  @live: it
+ * goes to the table; else it is freed.  Under the commit mutex; sleeps.
+ */
+void fusion_set_close(struct fusion_space *s, struct fusion_set *set,
+		      bool live);
 
-/* Before fusion_space_exit(): the open sets go. */
+/* Around fusion_space_init() and _exit(). */
+void fusion_sets_init(struct fusion_space *s);
 void fusion_sets_exit(struct fusion_space *s);
+
+/* ---- the table, under the commit mutex ---- */
+
+/*
+ * The top of the block with @key is at slot fusion_place_slot(top->place[0])
+ * of the set A, B: it is in the table unless it is not closed.  0 or -ENOMEM.
+ * Sleeps.
+ */
+int fusion_sets_found(struct fusion_space *s, u64 key,
+		      const struct fusion_top *top);
+
+/* Nothing of A is live, or it is RAID now: the set of stripe @a is gone. */
+void fusion_sets_forget(struct fusion_space *s, u64 a);
+
+/*
+ * The oldest set up to @number that nobody has taken; it stays until it is
+ * given back.  NULL: none.
+ */
+struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number);
+/* It stays in the table, as the youngest.  May free it. */
+void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set);
+/* It was sealed, and is gone. */
+void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set);
 
 #endif /* DM_FUSION_SET_H */

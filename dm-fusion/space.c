@@ -253,6 +253,21 @@ void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
 	spin_unlock_irqrestore(&b->class->lock, flags);
 }
 
+bool fusion_space_held(struct fusion_space *s, u64 stripe)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	unsigned long flags;
+	bool held;
+
+	/* a band is loaded under the commit mutex, with nothing held */
+	if (!band_loaded(b))
+		return false;
+	spin_lock_irqsave(&b->class->lock, flags);
+	held = test_bit(fusion_stripe_index(stripe), b->held_bits);
+	spin_unlock_irqrestore(&b->class->lock, flags);
+	return held;
+}
+
 /* ---- commit ---- */
 
 void fusion_space_release(struct fusion_space *s, u64 stripe)

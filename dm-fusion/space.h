@@ -24,6 +24,7 @@
 
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
+#include <linux/xarray.h>
 
 #include "epoch.h"
 #include "member.h"
@@ -82,6 +83,12 @@ struct fusion_space {
 	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
+
+	/* closed sets: set.c, under the commit mutex */
+	struct xarray sets;		/* by A */
+	struct list_head sets_by_age;
+	u64 sets_count;
+	u64 sets_number;		/* of the youngest */
 };
 
 /*
@@ -122,6 +129,13 @@ static inline unsigned int fusion_space_width(const struct fusion_space *s,
 	return s->band[fusion_stripe_band(stripe)].class->k;
 }
 
+/* The class of a stripe that a good place is in. */
+static inline struct fusion_class *
+fusion_space_class_of(const struct fusion_space *s, u64 stripe)
+{
+	return s->band[fusion_stripe_band(stripe)].class;
+}
+
 /*
  * Could @place, read from the metadata, be a place of this pool?  Locating
  * one that could not would run off the tables.
@@ -155,6 +169,12 @@ int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
  */
 u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class);
 void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
+
+/*
+ * Is @stripe, which is live, held by an open set or by I/O?  Under the commit
+ * mutex the answer holds for "no".
+ */
+bool fusion_space_held(struct fusion_space *s, u64 stripe);
 
 /* ---- for the commit, under its mutex ---- */
 

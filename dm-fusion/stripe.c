@@ -3,6 +3,7 @@
  * A stripe in memory.  See stripe.h.
  */
 #include <linux/raid/xor.h>
+#include <linux/sched/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
@@ -86,6 +87,28 @@ void fusion_stripe_pool_exit(struct fusion_stripe_pool *sp)
 	mempool_exit(&sp->pool_of);
 }
 
+struct fusion_stripe_pool *
+fusion_stripe_background(struct fusion_pool *pool, struct fusion_class *class)
+{
+	struct fusion_stripe_pool *sp = &pool->background_pool[class->index];
+	unsigned int noio;
+	int r;
+
+	lockdep_assert_held(&pool->commit_lock);
+	noio = memalloc_noio_save();
+	r = fusion_stripe_pool_init(sp, pool, class, 0);
+	memalloc_noio_restore(noio);
+	return r ? NULL : sp;
+}
+
+void fusion_stripe_background_exit(struct fusion_pool *pool)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES; i++)
+		fusion_stripe_pool_exit(&pool->background_pool[i]);
+}
+
 struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp)
 {
 	struct fusion_stripe *stripe;
@@ -123,31 +146,38 @@ void fusion_stripe_put(struct fusion_stripe_pool *sp,
 
 /* ---- parity ---- */
 
+/* Add the slots of @slots to @to. */
+static void stripe_xor(struct fusion_stripe *stripe, void *to, u64 slots)
+{
+	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
+	void *src[MAX_XOR_BLOCKS];
+	unsigned int n = 0;
+
+	for (; slots; slots &= slots - 1) {
+		src[n++] = stripe->slot[fusion_ctz64(slots)].data;
+		if (n < MAX_XOR_BLOCKS && slots & (slots - 1))
+			continue;
+		xor_blocks(n, bytes, to, src);
+		n = 0;
+	}
+}
+
 void fusion_stripe_parity(struct fusion_stripe *stripe, u64 written)
 {
 	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
 	void *parity = stripe->slot[stripe->class->d].data;
-	void *src[MAX_XOR_BLOCKS];
-	unsigned int n = 0;
-	bool begun = false;
-	u64 left;
 
-	for (left = written; left; left &= left - 1) {
-		void *data = stripe->slot[fusion_ctz64(left)].data;
+	memcpy(parity, stripe->slot[fusion_ctz64(written)].data, bytes);
+	stripe_xor(stripe, parity, written & (written - 1));
+}
 
-		if (!begun) {
-			memcpy(parity, data, bytes);
-			begun = true;
-			continue;
-		}
-		src[n++] = data;
-		if (n == MAX_XOR_BLOCKS) {
-			xor_blocks(n, bytes, parity, src);
-			n = 0;
-		}
-	}
-	if (n)
-		xor_blocks(n, bytes, parity, src);
+bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written)
+{
+	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
+	void *parity = stripe->slot[stripe->class->d].data;
+
+	stripe_xor(stripe, parity, written);
+	return !memchr_inv(parity, 0, bytes);
 }
 
 /* ---- I/O ---- */

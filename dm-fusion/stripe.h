@@ -47,6 +47,14 @@ int fusion_stripe_pool_init(struct fusion_stripe_pool *sp,
 			    struct fusion_class *class, size_t front);
 void fusion_stripe_pool_exit(struct fusion_stripe_pool *sp);
 
+/*
+ * The pool of background work on stripes of @class, made when it is first
+ * wanted.  Under the commit mutex; NULL: no memory.
+ */
+struct fusion_stripe_pool *
+fusion_stripe_background(struct fusion_pool *pool, struct fusion_class *class);
+void fusion_stripe_background_exit(struct fusion_pool *pool);
+
 /* Get one; sleeps until there is. */
 struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp);
 /* Give it back.  Any context. */
@@ -54,10 +62,12 @@ void fusion_stripe_put(struct fusion_stripe_pool *sp,
 		       struct fusion_stripe *stripe);
 
 /*
- * Compute the parity of the data slots in @written; the others count as zeros.
- * Uses the FPU: in a worker.
+ * Compute the parity of the data slots in @written, of which there is one; the
+ * others count as zeros.  Uses the FPU: in a worker.
  */
 void fusion_stripe_parity(struct fusion_stripe *stripe, u64 written);
+/* Does it fit them?  Afterwards it is spoilt. */
+bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written);
 
 /*
  * I/O: begin, submit for any slots, one I/O each, and end.  When all are done,

@@ -317,13 +317,7 @@ int fusion_volumes_delete_marked(struct fusion_pool *pool)
 	close_unused_classes(pool);
 	mutex_unlock(&pool->commit_lock);
 	if (!r)
-		r = fusion_commit(pool);
-	if (!r) {
-		/* twice: a period may have been under way when the last began */
-		fusion_grace_wait(&pool->grace);
-		r = fusion_commit(pool);
-		fusion_grace_wait(&pool->grace);
-	}
+		r = fusion_commit_and_free(pool);
 	mutex_unlock(&pool->delete_lock);
 	return r;
 }

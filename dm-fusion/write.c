@@ -187,7 +187,9 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 	if (r)
 		return r;
 	fusion_waiter_look(pool, &io->waiter);
-	io->set = fusion_set_draw(&pool->space, class, &io->top);
+	io->set = fusion_set_draw(&pool->space, class,
+				  fusion_block_key(io->volume->id, io->block),
+				  &io->top);
 	if (!io->set) {
 		fusion_update_cancel(&pool->map, &io->update);
 		if (!may_block)
@@ -223,6 +225,7 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	ov = fusion_entry_overlay(entry);
 	t->overlay = ov;
 	if (ov) {
+		fusion_overlay_touch(ov);
 		t->epoch = READ_ONCE(ov->epoch);
 		t->top = ov->top;
 	}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Background work.  See background.h.
+ */
+#include <linux/sched.h>
+
+#include "background.h"
+
+static void background_work(struct work_struct *work)
+{
+	struct fusion_background *b = container_of(work,
+						   struct fusion_background,
+						   work);
+	u64 requested;
+
+	do {
+		requested = atomic64_read(&b->requested);
+		b->error = b->pass(b);
+		/* release: the error before the answer */
+		smp_store_release(&b->served, requested);
+		wake_up_all(&b->wait);
+	} while (!fusion_background_stopping(b) &&
+		 requested != atomic64_read(&b->requested));
+}
+
+int fusion_background_run(struct fusion_background *b,
+			  struct workqueue_struct *wq)
+{
+	u64 ticket = atomic64_inc_return(&b->requested);
+	int r;
+
+	queue_work(wq, &b->work);
+	r = wait_event_interruptible(b->wait, fusion_background_stopping(b) ||
+				     /* acquire: see background_work() */
+				     smp_load_acquire(&b->served) >= ticket);
+	if (r || fusion_background_stopping(b))
+		return -EINTR;
+	return READ_ONCE(b->error);
+}
+
+void fusion_background_start(struct fusion_background *b)
+{
+	WRITE_ONCE(b->stop, false);
+}
+
+void fusion_background_stop(struct fusion_background *b)
+{
+	WRITE_ONCE(b->stop, true);
+	wake_up_all(&b->wait);
+	cancel_work_sync(&b->work);
+}
+
+void fusion_background_init(struct fusion_background *b,
+			    int (*pass)(struct fusion_background *b))
+{
+	b->pass = pass;
+	b->stop = true;
+	INIT_WORK(&b->work, background_work);
+	init_waitqueue_head(&b->wait);
+}

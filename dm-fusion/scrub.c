@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Scrub.  See scrub.h.
+ */
+#include "commit.h"
+#include "io.h"
+#include "mode.h"
+#include "scrub.h"
+#include "stripe.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* The next RAID stripe from *@id on, with a grace reference.  -ENODATA: none. */
+static int scrub_next(struct fusion_pool *pool, u64 *id, u64 *written,
+		      struct fusion_stripe_pool **sp, unsigned int *grace)
+{
+	struct fusion_disk_stripe disk;
+	int r;
+
+	mutex_lock(&pool->commit_lock);
+	do {
+		r = fusion_md_next_stripe(pool->md, id, &disk);
+	} while (!r && disk.state != FUSION_STRIPE_RAID && ++*id);
+	if (!r && !fusion_space_place_ok(&pool->space, fusion_place(*id, 0)))
+		r = -EIO;
+	if (!r) {
+		*sp = fusion_stripe_background(pool,
+					       fusion_space_class_of(&pool->space, *id));
+		r = *sp ? 0 : -ENOMEM;
+	}
+	if (!r) {
+		*written = le64_to_cpu(disk.written);
+		*grace = fusion_grace_enter(&pool->grace);
+	}
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+/* Read the written slots and the parity; -EILSEQ: they do not fit. */
+static int scrub_look(struct fusion_stripe *stripe, u64 id, u64 written)
+{
+	struct fusion_class *class = stripe->class;
+	u64 slots = written | fusion_mask(class->d, class->p), left;
+	int r;
+
+	if (written & ~fusion_mask(0, class->d))
+		return -EIO;
+	fusion_stripe_begin(stripe, NULL);
+	for (left = slots; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+
+		fusion_stripe_submit(stripe, i, fusion_place(id, i), 0,
+				     stripe->pool->block_pages, REQ_OP_READ);
+	}
+	r = fusion_stripe_end(stripe);
+	if (!r && !fusion_stripe_fits(stripe, written))
+		r = -EILSEQ;
+	return r;
+}
+
+static int scrub_all(struct fusion_background *b)
+{
+	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
+						  background);
+	struct fusion_pool *pool = container_of(scrub, struct fusion_pool,
+						scrub);
+	struct fusion_stripe_pool *sp;
+	struct fusion_stripe *stripe;
+	unsigned int grace;
+	int r, error = 0;
+	u64 id, written;
+
+	for (id = 0;; id++) {
+		if (fusion_background_stopping(b))
+			return -EINTR;
+		r = scrub_next(pool, &id, &written, &sp, &grace);
+		if (r)
+			return r == -ENODATA ? error : r;
+		stripe = fusion_stripe_get(sp);
+		r = scrub_look(stripe, id, written);
+		fusion_stripe_put(sp, stripe);
+		fusion_grace_leave(&pool->grace, grace);
+		WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
+		if (r == -EILSEQ) {
+			WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
+			DMERR_LIMIT("%s: stripe %llx: the parity does not fit",
+				    fusion_pool_name(pool), id);
+		}
+		if (r && error != -EILSEQ)
+			error = r;
+		cond_resched();
+	}
+}
+
+int fusion_scrub_all(struct fusion_pool *pool)
+{
+	return fusion_background_run(&pool->scrub.background, pool->slow_wq);
+}
+
+void fusion_scrub_init(struct fusion_pool *pool)
+{
+	fusion_background_init(&pool->scrub.background, scrub_all);
+}

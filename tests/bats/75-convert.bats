@@ -1,0 +1,248 @@
+#!/usr/bin/env bats
+# Conversion: replicated sets become RAID stripes in position.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
+
+cuts=${FUSION_CONVERT_CUTS:-12}
+
+sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
+random() { head -c $(($1 << 12)) /dev/urandom; }
+# random_to VOLUME PAGE PAGES [CHUNK]
+random_to() {
+	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
+		seek=$(($2 << 12)) status=none
+}
+
+@test "sets become RAID stripes, and the mirrors' space comes back" {
+	make_pool
+	volume 0 8 3
+	random_to 0 0 2048
+	before=$(sum 0)
+	[ "$(counter new_top)" -eq 128 ]
+	message convert
+	[ "$(sum 0)" = "$before" ]
+	# 128 blocks, three to a set, and what the open ones held
+	[ "$(counter convert_gave_up)" -eq 0 ]
+	[ "$(counter converted)" -ge 43 ]
+	[ "$(space replicated)" -eq 0 ]
+	[ "$(space raid)" -eq $((128 + $(counter converted))) ]
+	[ "$(message volumes)" = "0 v0 16384 3 1 128 0 ok" ]
+	message scrub
+	[ "$(counter scrubbed)" -eq "$(counter converted)" ]
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+	# full blocks were read once, and parity alone was written
+	[ "$(counter convert_read_pages)" -eq 2048 ]
+	[ "$(counter convert_written_pages)" -eq $((16 * $(counter converted))) ]
+	stop_pool
+	start_pool
+	volume_device 0 16384
+	[ "$(sum 0)" = "$before" ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+
+@test "pages that a top has not come from its base, or are zeros" {
+	make_pool
+	volume 0 8 4
+	# bases below the first half
+	random_to 0 0 1024 4M
+	[ "$(counter large)" -eq 16 ]
+	for at in 0 17 40 63 500 1023 1024 1030 1500 2047; do
+		random_to 0 $at 1 4k
+	done
+	random_to 0 100 7 28k
+	random_to 0 1600 3 12k
+	before=$(sum 0)
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	[ "$(sum 0)" = "$before" ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+	stop_pool
+	start_pool
+	volume_device 0 16384
+	[ "$(sum 0)" = "$before" ]
+}
+
+@test "sets that were there before a start" {
+	make_pool
+	volume 0 8 3
+	volume 1 8 5
+	random_to 0 0 1024
+	random_to 1 300 500
+	stop_pool
+	start_pool
+	volume_device 0 16384
+	volume_device 1 16384
+	random_to 1 0 200
+	before="$(sum 0) $(sum 1)"
+	[ "$(space replicated)" -gt 0 ]
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	[ "$(sum 0) $(sum 1)" = "$before" ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+
+@test "converted blocks are written again, discarded and converted again" {
+	make_pool
+	volume 0 8 3
+	random_to 0 0 2048
+	message convert
+	for at in 0 5 100 777 2000; do
+		random_to 0 $at 2 8k
+	done
+	blkdiscard -o $((1 << 20)) -l $((1 << 20)) /dev/mapper/t-v0
+	random_to 0 300 16
+	before=$(sum 0)
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	[ "$(sum 0)" = "$before" ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+	blkdiscard /dev/mapper/t-v0
+	message convert
+	[ "$(space raid) $(space replicated)" = "0 0" ]
+}
+
+@test "a scrub finds parity that does not fit" {
+	make_pool
+	volume 0 4 3
+	random_to 0 0 1024
+	message convert
+	message scrub
+	# Some page of the pool's data changes behind its back.
+	before=$(sum 0)
+	for ((i = 0; i < members; i++)); do
+		random 2048 | dd of=/dev/mapper/t-m$i bs=1M iflag=fullblock oflag=direct status=none
+	done
+	[ "$(sum 0)" != "$before" ]
+	run ! message scrub
+	[ "$(counter scrub_mismatches)" -gt 0 ]
+	log_has "the parity does not fit"
+}
+
+# stalled KIND COMMAND...: while conversion waits for an I/O of that kind, which
+# the SSDs keep back, the command is run; then it goes on.
+stalled() {
+	local kind=$1 pid
+	shift
+	# Its probing would wait, too, with the page cache locked.
+	udevadm settle
+	hold "$kind"
+	message convert 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	"$@"
+	release
+	wait $pid
+}
+letter() {
+	head -c "$2" /dev/zero | tr '\0' "$1" |
+		dd of=/dev/mapper/t-v0 bs="$2" iflag=fullblock oflag=direct,seek_bytes seek="${3:-0}" status=none
+}
+# No more than the eight open sets, of which one has two blocks: on page 0 of
+# each is an a.
+two_blocks() {
+	make_pool
+	volume 0 4 3
+	letter a 4096
+	letter a 4096 65536
+	flush
+}
+page() { dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=1 iflag=direct status=none | head -c 1; }
+
+@test "a write in place while its set's data is read for the parity" {
+	two_blocks
+	# Both blocks are alone in their sets: one gives up, one is converted.
+	stalled reads letter b 4096
+	[ "$(counter convert_gave_up) $(counter converted)" = "1 1" ]
+	[ "$(page 0)$(page 16)" = ba ]
+	message convert
+	message scrub
+	[ "$(counter converted) $(counter scrub_mismatches)" = "2 0" ]
+	[ "$(page 0)$(page 16)" = ba ]
+}
+
+@test "a block moves away while its set's data is read for the parity" {
+	two_blocks
+	# A large write takes both of them elsewhere.
+	stalled reads letter c $((192 << 10))
+	message convert
+	message scrub
+	[ "$(counter scrub_mismatches) $(counter scrubbed)" = "0 1" ]
+	[ "$(page 0)$(page 16)" = cc ]
+}
+
+@test "a discard, and the volume's deletion, while its set is converted" {
+	two_blocks
+	stalled reads blkdiscard -f -l 65536 /dev/mapper/t-v0
+	message convert
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+	dm remove t-v0
+	message delete_volume 0
+	[ "$(space raid) $(space replicated)" = "0 0" ]
+}
+
+@test "conversion while the volumes are being written" {
+	member_sectors=$((120 << 11))
+	make_pool
+	volume 0 16 3
+	volume 1 16 5
+	fio --output-format=terse --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
+		--verify_backlog=64 --randrepeat=1 --group_reporting --thread --rw=randrw --bsrange=4k-128k \
+		--iodepth=8 --io_size=24m --name=a --filename=/dev/mapper/t-v0 \
+		--name=b --filename=/dev/mapper/t-v1 >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- &
+	pid=$!
+	passes=0
+	while kill -0 $pid 2>/dev/null; do
+		message convert
+		passes=$((passes + 1))
+	done
+	wait $pid || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	echo "$passes passes, $(counter converted) converted, $(counter convert_gave_up) given up"
+	[ "$(counter converted)" -gt 0 ]
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+
+# Until there is nothing to send messages to.
+convert_on() {
+	while message convert 2>/dev/null; do :; done
+}
+
+@test "$cuts power cuts while sets are converted" {
+	member_sectors=$((120 << 11))
+	make_pool
+	make_volumes
+	converted=0
+	for ((round = 301; round <= 300 + cuts; round++)); do
+		convert_on 3>&- &
+		pid=$!
+		run_and_cut $round "${devs[@]}"
+		wait $pid || :
+		converted=$((converted + $(counter converted)))
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		# Every other time before resync is done.
+		[ $((round % 2)) -eq 0 ] || message convert
+		verify "${devs[@]}"
+		message scrub
+		[ "$(counter scrub_mismatches)" -eq 0 ]
+	done
+	echo "$converted sets were converted"
+	[ $converted -gt 0 ]
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	verify "${devs[@]}"
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
