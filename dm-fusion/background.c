@@ -26,16 +26,22 @@ static void background_work(struct work_struct *work)
 int fusion_background_run(struct fusion_background *b,
 			  struct workqueue_struct *wq)
 {
-	u64 ticket = atomic64_inc_return(&b->requested);
+	u64 ticket;
 	int r;
 
+	/* before the request: a pass that gave up for want of waiters is older */
+	atomic_inc(&b->waiters);
+	ticket = atomic64_inc_return(&b->requested);
 	queue_work(wq, &b->work);
-	r = wait_event_interruptible(b->wait, fusion_background_stopping(b) ||
+	r = wait_event_interruptible(b->wait, READ_ONCE(b->stop) ||
 				     /* acquire: see background_work() */
 				     smp_load_acquire(&b->served) >= ticket);
-	if (r || fusion_background_stopping(b))
-		return -EINTR;
-	return READ_ONCE(b->error);
+	if (r || READ_ONCE(b->stop))
+		r = -EINTR;
+	else
+		r = READ_ONCE(b->error);
+	atomic_dec(&b->waiters);
+	return r;
 }
 
 void fusion_background_start(struct fusion_background *b)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Background work that is asked for: passes of a worker, and those who wait for
- * them.  Requests made before a pass begins share it.
+ * them.  Requests made before a pass begins share it.  A pass goes on as long as
+ * somebody waits: who is interrupted, and was the only one, ends it.
  */
 #ifndef DM_FUSION_BACKGROUND_H
 #define DM_FUSION_BACKGROUND_H
@@ -11,11 +12,12 @@
 #include <linux/workqueue.h>
 
 struct fusion_background {
-	/* One pass; returns early with -EINTR when it finds @stop set. */
+	/* One pass; -EINTR early if fusion_background_stopping(). */
 	int (*pass)(struct fusion_background *b);
 	struct work_struct work;
 	wait_queue_head_t wait;
 	bool stop;
+	atomic_t waiters;
 	atomic64_t requested;
 	u64 served;			/* requests up to this one */
 	int error;			/* of the last pass */
@@ -31,7 +33,7 @@ void fusion_background_stop(struct fusion_background *b);
 
 static inline bool fusion_background_stopping(const struct fusion_background *b)
 {
-	return READ_ONCE(b->stop);
+	return READ_ONCE(b->stop) || !atomic_read(&b->waiters);
 }
 
 /*

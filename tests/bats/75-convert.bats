@@ -188,6 +188,63 @@ page() { dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=1 iflag=direct status=none
 	[ "$(space raid) $(space replicated)" = "0 0" ]
 }
 
+# A labelled pool with 4 MiB of replicas.
+labelled_pool() {
+	features=
+	member_sectors=$((100 << 11))
+	make_members
+	fusion pool create t-pool --json /dev/mapper/t-m{0..7} >/dev/null
+	fusion volume create t-pool a --size 8M --width 4 --json >/dev/null
+	random 1024 | dd of=/dev/mapper/t-pool-a bs=64k iflag=fullblock oflag=direct status=none
+}
+
+@test "fusion convert and fusion scrub" {
+	labelled_pool
+	before=$(md5sum </dev/mapper/t-pool-a)
+	fusion convert t-pool --json >"$BATS_TEST_TMPDIR/json"
+	[ "$(jq -r '"\(.pool) \(.gave_up) \(.replicated_bytes)"' "$BATS_TEST_TMPDIR/json")" = "t-pool 0 0" ]
+	[ "$(jq .converted "$BATS_TEST_TMPDIR/json")" -ge 22 ]
+	[ "$(fusion pool status t-pool --json | jq .space.replicated_bytes)" -eq 0 ]
+	run -0 --separate-stderr fusion convert t-pool
+	[ "$output" = "pool t-pool: 0 sets converted, 0 B are replicated still" ]
+	run -0 fusion scrub t-pool
+	[[ $output == "pool t-pool: "*" stripes looked at" ]]
+	echo 3 >/proc/sys/vm/drop_caches
+	[ "$(md5sum </dev/mapper/t-pool-a)" = "$before" ]
+	# Behind the pool's back, where its first band begins.
+	read -r -a table <<<"$(dmsetup table t-pool)"
+	for i in 0 1 2; do
+		random 2048 | dd of=/dev/mapper/t-m$i bs=1M iflag=fullblock oflag=direct,seek_bytes \
+			seek=$((table[9] << 9)) conv=notrunc status=none
+	done
+	run -1 --separate-stderr fusion scrub t-pool --json
+	[ "$(jq .mismatches <<<"$output")" -gt 0 ]
+	[[ $(jq -r .error <<<"$stderr") == "the parity of "*" stripes of pool t-pool does not fit their data"* ]]
+	run -1 --separate-stderr fusion convert t-none
+	[[ $stderr == *"pool t-none is not running"* ]]
+	fusion pool stop t-pool
+}
+
+@test "fusion convert is interrupted, and goes on when it is called again" {
+	labelled_pool
+	udevadm settle
+	hold reads
+	fusion convert t-pool 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	kill -TERM $pid
+	release
+	status=0
+	wait $pid || status=$?
+	[ $status -eq 143 ]
+	[ "$(space replicated)" -gt 0 ]
+	[ "$(counter converted)" -lt 10 ]
+	fusion convert t-pool
+	[ "$(space replicated)" -eq 0 ]
+	fusion scrub t-pool
+	fusion pool stop t-pool
+}
+
 @test "conversion while the volumes are being written" {
 	member_sectors=$((120 << 11))
 	make_pool

@@ -28,6 +28,16 @@ pub enum Command {
     /// Create, list, resize and remove volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Convert what is replicated to RAID stripes; interrupted, go on with it by doing it again
+    Convert {
+        /// Name or uuid of the pool
+        pool: String,
+    },
+    /// Check the parity of every RAID stripe
+    Scrub {
+        /// Name or uuid of the pool
+        pool: String,
+    },
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),
     /// List the devices that carry a member's label

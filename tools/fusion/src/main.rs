@@ -5,6 +5,7 @@
 
 mod ask;
 mod assemble;
+mod background;
 mod block;
 mod cli;
 mod commands;
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Pool(command) => commands::pool::run(command, json),
         Command::Volume(command) => commands::volume::run(command, json),
+        Command::Convert { pool } => commands::background::convert(&pool, json),
+        Command::Scrub { pool } => commands::background::scrub(&pool, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };

@@ -82,6 +82,14 @@ impl<'a> Fields<'a> {
 }
 
 impl PoolStatus {
+    /// 0 if this kernel module has no such counter.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or(0, |(_, value)| *value)
+    }
+
     /// None: the pool is in fail mode and says nothing else.
     pub fn parse(line: &str) -> Result<Option<Self>> {
         let mut fields = Fields::new(line);

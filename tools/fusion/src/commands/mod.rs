@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One module for each group of commands: from arguments to answers.
 
+pub mod background;
 pub mod pool;
 pub mod scan;
 pub mod table;

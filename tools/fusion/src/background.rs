@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Work on a whole pool that the kernel does as long as somebody waits for it.
+
+use anyhow::{Context, Result};
+
+use crate::dm::Dm;
+use crate::progress;
+use crate::running::Running;
+use crate::status::PoolStatus;
+
+/// What a conversion did, in sets of stripes, and left, in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converted {
+    pub sets: u64,
+    /// They were being written.
+    pub gave_up: u64,
+    pub replicated: u64,
+}
+
+/// What a scrub found, in stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scrubbed {
+    pub stripes: u64,
+    pub mismatches: u64,
+}
+
+fn status(dm: &Dm, pool: &Running) -> Result<PoolStatus> {
+    pool.status(dm)?
+        .with_context(|| format!("pool {} has failed: see the kernel's log", pool.name))
+}
+
+/// Of counters that only grow.
+fn grown(before: &PoolStatus, after: &PoolStatus, name: &str) -> u64 {
+    after.counter(name).saturating_sub(before.counter(name))
+}
+
+pub fn convert(dm: &Dm, pool: &Running) -> Result<Converted> {
+    let before = status(dm, pool)?;
+    let total = before.space.replicated;
+    progress::watch(
+        &format!("converting {}", pool.name),
+        || Dm::open()?.message(&pool.name, "convert"),
+        || {
+            let now = status(dm, pool).ok()?;
+            Some((total.saturating_sub(now.space.replicated), total))
+        },
+    )?;
+    let after = status(dm, pool)?;
+    Ok(Converted {
+        sets: grown(&before, &after, "converted"),
+        gave_up: grown(&before, &after, "convert_gave_up"),
+        replicated: after.space.replicated,
+    })
+}
+
+pub fn scrub(dm: &Dm, pool: &Running) -> Result<Scrubbed> {
+    let before = status(dm, pool)?;
+    let message = progress::spin(format!("scrubbing {}", pool.name), || {
+        dm.message(&pool.name, "scrub")
+    });
+    let after = status(dm, pool)?;
+    let found = Scrubbed {
+        stripes: grown(&before, &after, "scrubbed"),
+        mismatches: grown(&before, &after, "scrub_mismatches"),
+    };
+    // That parity does not fit is an error of the message's, too, but an answer here.
+    match message {
+        Err(error) if found.mismatches == 0 => Err(error),
+        _ => Ok(found),
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+use anyhow::{Result, bail};
+
+use crate::dm::Dm;
+use crate::{background, output, running, size};
+
+pub fn convert(pool: &str, json: bool) -> Result<()> {
+    let dm = Dm::open()?;
+    let pool = running::need(&dm, pool)?;
+    let done = background::convert(&dm, &pool)?;
+    let block_sectors = u64::from(pool.table.block_sectors);
+    if done.gave_up > 0 {
+        output::notes(&[format!(
+            "{} sets were being written and stay replicated: try again when they are not",
+            done.gave_up
+        )]);
+    }
+    if json {
+        return output::json(&serde_json::json!({
+            "pool": pool.name, "converted": done.sets, "gave_up": done.gave_up,
+            "replicated_bytes": done.replicated * block_sectors * fusion_format::SECTOR_BYTES,
+        }));
+    }
+    output::line(&format!(
+        "pool {}: {} sets converted, {} are replicated still",
+        pool.name,
+        done.sets,
+        size::display_sectors(done.replicated * block_sectors)
+    ));
+    Ok(())
+}
+
+pub fn scrub(pool: &str, json: bool) -> Result<()> {
+    let dm = Dm::open()?;
+    let pool = running::need(&dm, pool)?;
+    let found = background::scrub(&dm, &pool)?;
+    if json {
+        output::json(&serde_json::json!({
+            "pool": pool.name, "stripes": found.stripes, "mismatches": found.mismatches,
+        }))?;
+    } else {
+        output::line(&format!(
+            "pool {}: {} stripes looked at",
+            pool.name, found.stripes
+        ));
+    }
+    if found.mismatches > 0 {
+        bail!(
+            "the parity of {} stripes of pool {} does not fit their data: their members have \
+             changed data by themselves, or something else has written to them; restore what \
+             matters from a backup",
+            found.mismatches,
+            pool.name
+        );
+    }
+    Ok(())
+}
