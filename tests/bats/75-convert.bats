@@ -9,6 +9,10 @@ source "$BATS_TEST_DIRNAME/power.bash"
 cuts=${FUSION_CONVERT_CUTS:-12}
 
 sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
+parity_fits() {
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
 random() { head -c $(($1 << 12)) /dev/urandom; }
 # random_to VOLUME PAGE PAGES [CHUNK]
 random_to() {
@@ -40,8 +44,7 @@ random_to() {
 	start_pool
 	volume_device 0 16384
 	[ "$(sum 0)" = "$before" ]
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 }
 
 @test "pages that a top has not come from its base, or are zeros" {
@@ -59,8 +62,7 @@ random_to() {
 	message convert
 	[ "$(space replicated)" -eq 0 ]
 	[ "$(sum 0)" = "$before" ]
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 	stop_pool
 	start_pool
 	volume_device 0 16384
@@ -83,8 +85,7 @@ random_to() {
 	message convert
 	[ "$(space replicated)" -eq 0 ]
 	[ "$(sum 0) $(sum 1)" = "$before" ]
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 }
 
 @test "converted blocks are written again, discarded and converted again" {
@@ -101,8 +102,7 @@ random_to() {
 	message convert
 	[ "$(space replicated)" -eq 0 ]
 	[ "$(sum 0)" = "$before" ]
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 	blkdiscard /dev/mapper/t-v0
 	message convert
 	[ "$(space raid) $(space replicated)" = "0 0" ]
@@ -181,8 +181,7 @@ page() { dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=1 iflag=direct status=none
 	two_blocks
 	stalled reads blkdiscard -f -l 65536 /dev/mapper/t-v0
 	message convert
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 	dm remove t-v0
 	message delete_volume 0
 	[ "$(space raid) $(space replicated)" = "0 0" ]
@@ -265,8 +264,7 @@ labelled_pool() {
 	[ "$(counter converted)" -gt 0 ]
 	message convert
 	[ "$(space replicated)" -eq 0 ]
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 }
 
 # Until there is nothing to send messages to.
@@ -292,14 +290,12 @@ convert_on() {
 		# Every other time before resync is done.
 		[ $((round % 2)) -eq 0 ] || message convert
 		verify "${devs[@]}"
-		message scrub
-		[ "$(counter scrub_mismatches)" -eq 0 ]
+		parity_fits
 	done
 	echo "$converted sets were converted"
 	[ $converted -gt 0 ]
 	message convert
 	[ "$(space replicated)" -eq 0 ]
 	verify "${devs[@]}"
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 }
