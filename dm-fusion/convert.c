@@ -351,17 +351,6 @@ static int convert_next(struct fusion_pool *pool, struct convert *c, u64 number)
 
 /* ---- the table after a start ---- */
 
-static struct fusion_volume *volume_from(struct fusion_pool *pool, u32 id)
-{
-	struct fusion_volume *v, *next = NULL;
-
-	lockdep_assert_held(&pool->commit_lock);
-	list_for_each_entry(v, &pool->volumes, list)
-		if (!v->deleting && v->id >= id && (!next || v->id < next->id))
-			next = v;
-	return next;
-}
-
 /* Up to LOAD_STEP tops of the volume *@id, from *@block on. */
 static int load_step(struct fusion_pool *pool, u32 *id, u64 *block)
 {
@@ -372,7 +361,7 @@ static int load_step(struct fusion_pool *pool, u32 *id, u64 *block)
 	int r = 0;
 
 	lockdep_assert_held(&pool->commit_lock);
-	v = volume_from(pool, *id);
+	v = fusion_volume_from(pool, *id);
 	if (!v)
 		return -ENOENT;
 	if (v->id != *id) {
@@ -383,9 +372,7 @@ static int load_step(struct fusion_pool *pool, u32 *id, u64 *block)
 		r = fusion_md_next_top(pool->md, *id, block, &disk);
 		if (r)
 			break;
-		if (fusion_top_decode(&disk, pool->block_pages, &top) ||
-		    !fusion_space_place_ok(&pool->space, top.place[0]) ||
-		    !fusion_space_place_ok(&pool->space, top.place[1])) {
+		if (fusion_space_decode_top(&pool->space, &disk, &top)) {
 			DMERR("%s: volume %u block %llu: metadata has an impossible top",
 			      fusion_pool_name(pool), *id, *block);
 			return -EIO;

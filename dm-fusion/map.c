@@ -226,7 +226,7 @@ static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
 		}
 		chunk->entry[i] = fusion_entry_of_place(place);
 		stripe = fusion_place_stripe(place);
-		k = fusion_space_width(map->space, stripe);
+		k = fusion_space_class_of(map->space, stripe)->k;
 	}
 	return 0;
 }
@@ -251,9 +251,7 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 				      may_block ? GFP_NOIO : GFP_NOWAIT);
 		if (!ov)
 			return may_block ? -ENOMEM : -EWOULDBLOCK;
-		if (fusion_top_decode(&disk, map->block_pages, &ov->top) ||
-		    !fusion_space_place_ok(map->space, ov->top.place[0]) ||
-		    !fusion_space_place_ok(map->space, ov->top.place[1])) {
+		if (fusion_space_decode_top(map->space, &disk, &ov->top)) {
 			DMERR_LIMIT("volume %u block %llu: metadata has an impossible top",
 				    volume, block);
 			overlay_free(ov);

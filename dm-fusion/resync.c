@@ -128,17 +128,6 @@ static int resync_next(struct fusion_pool *pool, u32 *id, u64 *block)
 	return r;
 }
 
-static struct fusion_volume *resync_volume(struct fusion_pool *pool, u32 from)
-{
-	struct fusion_volume *v, *next = NULL;
-
-	lockdep_assert_held(&pool->commit_lock);
-	list_for_each_entry(v, &pool->volumes, list)
-		if (!v->deleting && v->id >= from && (!next || v->id < next->id))
-			next = v;
-	return next;
-}
-
 /* All tops of one volume; it cannot go away meanwhile: resync_busy. */
 static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
 {
@@ -197,7 +186,7 @@ static void resync_work(struct work_struct *work)
 		/* a volume is not freed under this lock's mark */
 		mutex_lock(&pool->delete_lock);
 		mutex_lock(&pool->commit_lock);
-		v = resync_volume(pool, id);
+		v = fusion_volume_from(pool, id);
 		mutex_unlock(&pool->commit_lock);
 		if (v) {
 			r = resync_one_volume(pool, v);

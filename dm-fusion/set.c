@@ -230,7 +230,6 @@ static int table_add(struct fusion_space *s, struct fusion_set *set)
 		return r;
 	set->number = ++s->sets_number;
 	list_add_tail(&set->age, &s->sets_by_age);
-	s->sets_count++;
 	return 0;
 }
 
@@ -238,7 +237,6 @@ static void table_remove(struct fusion_space *s, struct fusion_set *set)
 {
 	xa_erase(&s->sets, set->stripe[0]);
 	list_del_init(&set->age);
-	s->sets_count--;
 }
 
 void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
@@ -256,9 +254,8 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 		      const struct fusion_top *top)
 {
 	u64 a = fusion_place_stripe(top->place[0]);
-	u64 b = fusion_place_stripe(top->place[1]);
 	u32 slot = fusion_place_slot(top->place[0]);
-	struct fusion_class *class = s->band[fusion_stripe_band(a)].class;
+	struct fusion_class *class = fusion_space_class_of(s, a);
 	struct fusion_set *set = xa_load(&s->sets, a);
 	unsigned int i;
 	int r;
@@ -271,8 +268,7 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 			return -ENOMEM;
 		set->class = class;
 		set->stripe[0] = a;
-		set->stripe[1] = b;
-		set->drawn = class->d;
+		set->stripe[1] = fusion_place_stripe(top->place[1]);
 		for (i = 0; i < class->d; i++)
 			set->owner[i] = FUSION_NO_OWNER;
 		r = table_add(s, set);
@@ -281,10 +277,8 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 			return r;
 		}
 	}
-	if (slot < class->d) {
+	if (slot < class->d)
 		set->owner[slot] = key;
-		set->slot_of[slot] = fusion_place_slot(top->place[1]);
-	}
 	return 0;
 }
 

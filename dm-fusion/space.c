@@ -182,6 +182,18 @@ bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 		fusion_place_slot(place) < b->class->k;
 }
 
+int fusion_space_decode_top(const struct fusion_space *s,
+			    const struct fusion_disk_top *disk,
+			    struct fusion_top *top)
+{
+	if (fusion_top_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
+			      top) ||
+	    !fusion_space_place_ok(s, top->place[0]) ||
+	    !fusion_space_place_ok(s, top->place[1]))
+		return -EINVAL;
+	return 0;
+}
+
 /* ---- drawing ---- */
 
 static u32 class_random(struct fusion_class *class)

@@ -87,7 +87,6 @@ struct fusion_space {
 	/* closed sets: set.c, under the commit mutex */
 	struct xarray sets;		/* by A */
 	struct list_head sets_by_age;
-	u64 sets_count;
 	u64 sets_number;		/* of the youngest */
 };
 
@@ -122,13 +121,6 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 		((u64)b * s->band_chunks + spot.chunk) * s->block_sectors;
 }
 
-/* Slots of a stripe that a good place is in. */
-static inline unsigned int fusion_space_width(const struct fusion_space *s,
-					      u64 stripe)
-{
-	return s->band[fusion_stripe_band(stripe)].class->k;
-}
-
 /* The class of a stripe that a good place is in. */
 static inline struct fusion_class *
 fusion_space_class_of(const struct fusion_space *s, u64 stripe)
@@ -141,6 +133,11 @@ fusion_space_class_of(const struct fusion_space *s, u64 stripe)
  * one that could not would run off the tables.
  */
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place);
+
+/* Decode a top read from the metadata.  -EINVAL: this pool cannot have it. */
+int fusion_space_decode_top(const struct fusion_space *s,
+			    const struct fusion_disk_top *disk,
+			    struct fusion_top *top);
 
 /*
  * Draw a stripe for a direct write.  It is held until

@@ -33,6 +33,17 @@ struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id)
 	return NULL;
 }
 
+struct fusion_volume *fusion_volume_from(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v, *next = NULL;
+
+	lockdep_assert_held(&pool->commit_lock);
+	list_for_each_entry(v, &pool->volumes, list)
+		if (!v->deleting && v->id >= id && (!next || v->id < next->id))
+			next = v;
+	return next;
+}
+
 int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)
 {
 	struct fusion_disk_volume disk;

@@ -17,6 +17,12 @@ void fusion_volumes_exit(struct fusion_pool *pool);
 /* Under commit_lock or fusion_pools_lock. */
 struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id);
 
+/*
+ * The volume of the lowest id from @id on that is not being deleted, or NULL.
+ * Under commit_lock.
+ */
+struct fusion_volume *fusion_volume_from(struct fusion_pool *pool, u32 id);
+
 /* Is @name, with its terminating zero, one that a volume may have? */
 bool fusion_volume_name_ok(const char *name);
 
