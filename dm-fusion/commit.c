@@ -2,6 +2,8 @@
 /*
  * Commits.  See commit.h.
  */
+#include <linux/slab.h>
+
 #include "commit.h"
 #include "map-apply.h"
 #include "mode.h"
@@ -22,6 +24,16 @@
  * blocks and as many again for changes that are in flight, or a quarter.
  */
 #define METADATA_RESERVE	(2 * EPOCH_CHANGES_MIN * CHANGE_BLOCKS)
+
+/* How large the replicated area may be, as of what is free now. */
+static void commit_limit_replicas(struct fusion_pool *pool)
+{
+	struct fusion_stock stock;
+
+	fusion_space_stock(&pool->space, &stock);
+	WRITE_ONCE(pool->space.replica_limit,
+		   fusion_replica_limit(&pool->reclaim.tunables, &stock));
+}
 
 static void commit_fail(struct fusion_pool *pool)
 {
@@ -79,6 +91,7 @@ static void commit_ready(struct fusion_grace *grace)
 	struct fusion_pool *pool = container_of(grace, struct fusion_pool,
 						grace);
 
+	commit_limit_replicas(pool);
 	fusion_waiters_freed(pool);
 	/* for what died meanwhile */
 	if (READ_ONCE(pool->space.has_dying))
@@ -101,6 +114,7 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 	}
 	pool->commits++;
 	commit_measure(pool);
+	commit_limit_replicas(pool);
 	commit_bury(pool);
 	return 0;
 }
@@ -130,15 +144,16 @@ static int commit_apply(struct fusion_pool *pool,
 			struct fusion_epoch_records *records)
 {
 	struct fusion_set *set, *next;
+	struct fusion_seal *seal;
 	int r;
 
 	r = fusion_map_apply(&pool->map, &pool->ledger, &records->changes,
 			     fusion_volume_count, pool);
 	if (r)
 		return r;
-	list_for_each_entry(set, &records->seals, seal) {
-		r = fusion_ledger_seal(&pool->ledger, set->stripe[0],
-				       set->written);
+	list_for_each_entry(seal, &records->seals, list) {
+		r = fusion_ledger_seal(&pool->ledger, seal->stripe,
+				       seal->written);
 		if (r)
 			return r;
 	}
@@ -155,13 +170,26 @@ static int commit_apply(struct fusion_pool *pool,
 static void commit_forget(struct fusion_pool *pool,
 			  struct fusion_epoch_records *records)
 {
+	struct fusion_seal *seal, *next_seal;
 	struct fusion_set *set, *next;
 
 	fusion_map_forget(&pool->map, &records->changes);
 	list_for_each_entry_safe(set, next, &records->closed_sets, list)
 		fusion_set_close(&pool->space, set, false);
-	list_for_each_entry_safe(set, next, &records->seals, seal)
-		fusion_sets_sealed(&pool->space, set);
+	list_for_each_entry_safe(seal, next_seal, &records->seals, list) {
+		if (seal->set)
+			fusion_sets_sealed(&pool->space, seal->set);
+		kfree(seal);
+	}
+}
+
+/* There may be more to reclaim than before. */
+static void commit_news(struct fusion_pool *pool)
+{
+	WRITE_ONCE(pool->reclaim.news, pool->reclaim.news + 1);
+	/* pairs with reclaim_exhausted(): the number before the mark */
+	smp_mb();
+	WRITE_ONCE(pool->space.reclaimable, !READ_ONCE(pool->reclaim.stop));
 }
 
 int fusion_commit(struct fusion_pool *pool)
@@ -169,7 +197,7 @@ int fusion_commit(struct fusion_pool *pool)
 	struct bio_list bios = BIO_EMPTY_LIST;
 	struct fusion_epoch_records records;
 	struct bio *bio;
-	bool freeing;
+	bool freeing, news;
 	u64 number;
 	int r = 0;
 
@@ -190,7 +218,8 @@ int fusion_commit(struct fusion_pool *pool)
 			DMERR("%s: a member could not be flushed",
 			      fusion_pool_name(pool));
 	}
-	if (!r && !fusion_epoch_records_empty(&records))
+	news = !r && !fusion_epoch_records_empty(&records);
+	if (news)
 		r = commit_apply(pool, &records);
 	else if (!r)
 		commit_bury(pool);
@@ -200,6 +229,8 @@ int fusion_commit(struct fusion_pool *pool)
 	else
 		WRITE_ONCE(pool->epochs.committed, number);
 	commit_forget(pool, &records);
+	if (news)
+		commit_news(pool);
 	freeing = commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);
 
@@ -208,6 +239,10 @@ int fusion_commit(struct fusion_pool *pool)
 		bio_endio(bio);
 	}
 	fusion_waiters_committed(pool, number, freeing);
+	if (news && !list_empty_careful(&pool->waiters))
+		fusion_reclaim_kick(pool);
+	else if (news)
+		fusion_reclaim_soon(pool);
 	return r;
 }
 
@@ -276,6 +311,7 @@ int fusion_commit_init(struct fusion_pool *pool)
 	if (r)
 		goto bad_grace;
 	commit_measure(pool);
+	commit_limit_replicas(pool);
 	return 0;
 
 bad_grace:

@@ -4,7 +4,7 @@
  * section 3.3): the primary stripe of a closed set gets its parity in position
  * and becomes a RAID stripe; the mirror is dropped.  No data is moved.
  *
- * It is optimistic.  For each set, oldest first:
+ * It is optimistic (move.h):
  *
  *  1. for each live slot, holding its block: pages that the top does not have
  *     are copied from the base into the primary's slot, and the overlay is
@@ -18,27 +18,34 @@
  * until a later time.  A slot that dies in between stays in the parity: its
  * data is there as long as the stripe is.
  *
+ * Space must come back even if everything is hot.  A set that was given up
+ * twice, or any when writers wait for space, is frozen: its blocks are held from
+ * the first step to the last, and writes to them wait for this one conversion.
+ * They are waited for before the grace reference is taken.
+ *
  * What can be lost: until the commit of that epoch a power cut leaves the top
  * and both replicas; what 1 and 2 wrote is in pages that nothing refers to.
  * The commit flushes the members first, so after it data, filled pages and
  * parity are durable.  The mirror is free after the commit, and after those
  * who read it.
- *
- * A grace reference keeps both stripes from being reused meanwhile.  Therefore
- * nothing in between may wait for the commit mutex, nor for a block, whose
- * holder may wait for that mutex.
  */
 #ifndef DM_FUSION_CONVERT_H
 #define DM_FUSION_CONVERT_H
 
-#include "pool.h"
-
-void fusion_convert_init(struct fusion_pool *pool);
+#include "move.h"
 
 /*
- * Convert, once, every set that nobody is writing to now, and wait until that
- * is done and what became free is free.  0, -EINTR, or -EIO.
+ * Convert the oldest set up to @number that has no member in @busy; @m is
+ * memory to work with.  @freeze: whoever writes to it waits.  0 also if it had
+ * to be given up; -ENOENT: there is none; or -ENOMEM, or the error of I/O.
  */
-int fusion_convert_all(struct fusion_pool *pool);
+int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
+			u64 number, u64 busy, bool freeze);
+
+/*
+ * Make the table of sets from the tops that were there at the start.  Sleeps.
+ * -EINTR when *@stop.
+ */
+int fusion_convert_load(struct fusion_pool *pool, const bool *stop);
 
 #endif /* DM_FUSION_CONVERT_H */

@@ -33,6 +33,7 @@
 #include "codec.h"
 
 struct fusion_chunk;
+struct fusion_set;
 
 #define FUSION_EPOCH_SHARDS	64
 
@@ -51,12 +52,23 @@ struct fusion_change {
 	struct fusion_mapping new;
 };
 
+/*
+ * A stripe is RAID after the epoch: its parity covers the slots in @written.
+ * Comes with the changes that make its blocks' bases refer to it.
+ */
+struct fusion_seal {
+	struct list_head list;
+	u64 stripe;
+	u64 written;
+	struct fusion_set *set;		/* of which it was the primary, or NULL */
+};
+
 struct fusion_epoch_shard {
 	spinlock_t lock;
 	unsigned int changes_count;
 	struct list_head changes;	/* of fusion_change */
 	struct list_head closed_sets;	/* of fusion_set: to be closed */
-	struct list_head seals;		/* of fusion_set: A is RAID now */
+	struct list_head seals;		/* of fusion_seal */
 } ____cacheline_aligned_in_smp;
 
 struct fusion_epochs {

@@ -227,18 +227,24 @@ static void large_wait_failed(struct fusion_waiter *w, blk_status_t status)
 	large_finish(container_of(w, struct large, waiter), status);
 }
 
-static void large_wait(struct large *large)
+/* Pins and holds would be in the way of others. */
+static void large_let_go(struct large *large)
 {
 	struct fusion_pool *pool = large_pool(large);
 	unsigned int i;
 
-	/* pins and holds would be in the way of others */
 	for (i = 0; i < large->blocks; i++)
 		fusion_update_cancel(&pool->map, &large->stripe.slot[i].update);
 	large_unhold(large);
 	large->waiter.retry = large_retry;
 	large->waiter.fail = large_wait_failed;
-	fusion_wait_for_space(pool, &large->waiter, large->io->volume);
+}
+
+static void large_wait(struct large *large)
+{
+	large_let_go(large);
+	fusion_wait_for_space(large_pool(large), &large->waiter,
+			      large->io->volume);
 }
 
 static void large_step(struct work_struct *work)
@@ -255,8 +261,8 @@ static void large_step(struct work_struct *work)
 	if (!large_hold(large))
 		return;
 	if (fusion_commit_crowded(pool)) {
-		large->waiter.judged = false;
-		large_wait(large);
+		large_let_go(large);
+		fusion_wait_for_room(pool, &large->waiter);
 		return;
 	}
 	if (READ_ONCE(pool->metadata_low)) {

@@ -67,6 +67,7 @@ static int ledger_write(struct fusion_ledger *ledger,
 	e->dirty = false;
 	if (live) {
 		ledger_count(ledger, e->stripe, &e->disk, 1);
+		fusion_space_note(ledger->space, e->stripe, &e->disk);
 		r = fusion_md_put_stripe(ledger->space->md, e->stripe, &e->disk);
 	} else if (e->stored) {
 		r = fusion_md_put_stripe(ledger->space->md, e->stripe, NULL);
@@ -83,6 +84,7 @@ static int ledger_write(struct fusion_ledger *ledger,
 	if (!live) {
 		if (e->disk.state == FUSION_STRIPE_PRIMARY)
 			fusion_sets_forget(ledger->space, e->stripe);
+		fusion_space_note(ledger->space, e->stripe, NULL);
 		fusion_space_release(ledger->space, e->stripe);
 	}
 	return 0;

@@ -482,6 +482,22 @@ void fusion_update_base(struct fusion_map *map,
 	update_end(shard, u);
 }
 
+void fusion_update_rebase(struct fusion_map *map,
+			  struct fusion_epoch_shard *shard,
+			  struct fusion_update *u, u64 place)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_overlay *ov = fusion_entry_overlay(*entry);
+
+	u->change->new = u->change->old;
+	u->change->new.base = place;
+	if (ov)
+		WRITE_ONCE(ov->base, place);
+	else
+		update_entry(map, u->chunk, entry, NULL, place);
+	update_end(shard, u);
+}
+
 void fusion_map_forget(struct fusion_map *map, struct list_head *changes)
 {
 	struct fusion_change *c, *next;

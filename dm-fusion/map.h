@@ -154,6 +154,10 @@ void fusion_update_pages(struct fusion_map *map,
 void fusion_update_generation(struct fusion_map *map,
 			      struct fusion_epoch_shard *shard,
 			      struct fusion_update *u, u32 generation);
+/* The block's base is at @place now; a top over it stays. */
+void fusion_update_rebase(struct fusion_map *map,
+			  struct fusion_epoch_shard *shard,
+			  struct fusion_update *u, u64 place);
 /* The block is at @place now and has no top; 0: it is nowhere. */
 void fusion_update_base(struct fusion_map *map,
 			struct fusion_epoch_shard *shard,

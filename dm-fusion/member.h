@@ -25,12 +25,23 @@ struct fusion_member {
 	/* Written on every I/O: a line of the member's own. */
 	atomic_t pending ____cacheline_aligned_in_smp;
 	bool dirty;
+
+	/* I/O of the background, to tell it from load. */
+	atomic64_t background_bytes ____cacheline_aligned_in_smp;
+	u64 load_bytes;			/* of others, when last looked at */
 };
 
 /* Count an I/O that is about to be submitted to @m. */
 static inline void fusion_member_start(struct fusion_member *m)
 {
 	atomic_inc(&m->pending);
+}
+
+/* @bytes of background I/O are submitted to @m. */
+static inline void fusion_member_background(struct fusion_member *m,
+					    unsigned int bytes)
+{
+	atomic64_add(bytes, &m->background_bytes);
 }
 
 /* A read has ended.  Any context. */

@@ -2,10 +2,10 @@
 /*
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
-#include "convert.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "reclaim.h"
 #include "scrub.h"
 #include "volume-table.h"
 #include "volumes.h"
@@ -85,7 +85,24 @@ static int msg_resync(struct fusion_pool *pool, char **argv)
 
 static int msg_convert(struct fusion_pool *pool, char **argv)
 {
-	return fusion_convert_all(pool);
+	return fusion_reclaim_all(pool);
+}
+
+static int msg_set(struct fusion_pool *pool, char **argv)
+{
+	u32 value;
+	int r;
+
+	if (parse_u32(pool, argv[1], argv[2], &value))
+		return -EINVAL;
+	r = fusion_reclaim_set(pool, argv[1], value);
+	if (r == -ENOENT)
+		DMERR("%s: there is no setting '%s'", fusion_pool_name(pool),
+		      argv[1]);
+	else if (r)
+		DMERR("%s: %s is too large for setting %s",
+		      fusion_pool_name(pool), argv[2], argv[1]);
+	return r ? -EINVAL : 0;
 }
 
 static int msg_scrub(struct fusion_pool *pool, char **argv)
@@ -128,6 +145,7 @@ static const struct {
 	  msg_resize_volume },
 	{ "resync", 1, false, "resync", msg_resync },
 	{ "convert", 1, true, "convert", msg_convert },
+	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
 };
 

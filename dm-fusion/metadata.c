@@ -486,6 +486,14 @@ int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 		       md->committed[FUSION_TREE_TOPS], volume, block, end, top);
 }
 
+int fusion_md_read_next_base(struct fusion_md *md, bool may_block, u32 volume,
+			     u64 *group, struct fusion_disk_base *base)
+{
+	return md_next(md_reader(md, may_block, FUSION_TREE_BASE),
+		       md->committed[FUSION_TREE_BASE], volume, group,
+		       FUSION_MAX_BLOCKS, base);
+}
+
 /* ---- writer ---- */
 
 static int md_get(struct fusion_md *md, enum fusion_tree tree, u64 key, void *value)

@@ -65,6 +65,10 @@ int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
 int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 			    u64 *block, u64 end, struct fusion_disk_top *top);
 
+/* The first group of @volume at or after *@group; -ENODATA: there is none. */
+int fusion_md_read_next_base(struct fusion_md *md, bool may_block, u32 volume,
+			     u64 *group, struct fusion_disk_base *base);
+
 /* ---- writer ---- */
 
 int fusion_md_get_base(struct fusion_md *md, u32 volume, u64 group,

@@ -63,10 +63,12 @@ void fusion_pool_status(struct fusion_pool *pool,
 			unsigned int maxlen)
 {
 	struct fusion_counters c;
+	struct fusion_stock stock;
 	u64 free_blocks = 0, blocks = 0;
 	unsigned int i, sz = 0;
 
 	sum_counters(pool, &c);
+	fusion_space_stock(&pool->space, &stock);
 	mutex_lock(&pool->commit_lock);
 	fusion_md_usage(pool->md, &free_blocks, &blocks);
 	DMEMIT("%s %s %llu %llu/%llu %u %s %s ",
@@ -78,15 +80,21 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("14 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu ",
+	DMEMIT("21 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
-	       READ_ONCE(pool->convert.converted),
-	       READ_ONCE(pool->convert.gave_up),
-	       READ_ONCE(pool->convert.read_pages),
-	       READ_ONCE(pool->convert.written_pages),
+	       atomic64_read(&pool->converted.done),
+	       atomic64_read(&pool->converted.given_up),
+	       atomic64_read(&pool->converted.read_pages),
+	       atomic64_read(&pool->converted.written_pages),
 	       READ_ONCE(pool->scrub.stripes),
-	       READ_ONCE(pool->scrub.mismatches));
+	       READ_ONCE(pool->scrub.mismatches),
+	       atomic64_read(&pool->compacted.done),
+	       atomic64_read(&pool->compacted.given_up),
+	       atomic64_read(&pool->compacted.read_pages),
+	       atomic64_read(&pool->compacted.written_pages),
+	       stock.reserve, stock.replicated,
+	       READ_ONCE(pool->space.replica_limit));
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)

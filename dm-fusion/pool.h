@@ -38,7 +38,7 @@ struct fusion_counters {
 	u64 flushes;
 };
 
-/* Somebody who waits for space, or for a commit to make room in the epoch. */
+/* Somebody who waits: see waiters.h. */
 struct fusion_waiter {
 	struct list_head list;
 	u64 epoch;			/* current when it began to wait */
@@ -52,7 +52,7 @@ struct fusion_waiter {
 };
 
 struct fusion_volume {
-	struct list_head list;		/* of the pool; under commit_lock */
+	struct list_head list;		/* of the pool; commit_lock, volumes_lock */
 	struct fusion_pool *pool;
 	u32 id;
 	struct fusion_class *class;
@@ -62,7 +62,8 @@ struct fusion_volume {
 	u64 mapped;			/* committed counts */
 	u64 tops;
 	bool counts_dirty;
-	bool deleting;
+	bool deleting;			/* and volumes_lock */
+	unsigned int movers;		/* under volumes_lock */
 	unsigned int users;		/* targets; under fusion_pools_lock */
 	char name[FUSION_NAME_BYTES];
 };
@@ -80,12 +81,51 @@ struct fusion_stripe_pool {
 	unsigned int kept_max;
 };
 
-/* convert.c */
-struct fusion_convert {
-	struct fusion_background background;
+/* What conversion, or compaction, has done. */
+struct fusion_progress {
+	atomic64_t done;		/* stripes made */
+	atomic64_t given_up;		/* sets, or blocks, that were written to */
+	atomic64_t read_pages, written_pages;
+};
+
+/* compact.c: blocks to be moved, found by a walk of the map */
+struct fusion_victims {
+	struct mutex walk_lock;		/* one walk at a time */
+	spinlock_t lock;		/* of what follows */
+	struct fusion_class *class;
+	struct fusion_victim *item;
+	unsigned int next, count;
+};
+
+#define FUSION_RECLAIM_JOBS	8
+#define FUSION_RECLAIM_TICK	(HZ / 5)
+
+struct fusion_reclaim_job {
+	struct work_struct work;
+	struct fusion_pool *pool;
+	struct fusion_move *move;
+};
+
+/* reclaim.c */
+struct fusion_reclaim {
+	struct fusion_tunables tunables;
+	struct fusion_background request;
+	struct delayed_work tick;
+	struct fusion_reclaim_job job[FUSION_RECLAIM_JOBS];
+	struct workqueue_struct *wq;
+	bool stop;
+	struct mutex load_lock;
 	bool loaded;			/* the table of sets is complete */
-	u64 converted, gave_up;		/* sets */
-	u64 read_pages, written_pages;
+	atomic_t running;		/* jobs */
+	u64 news;			/* commits that brought something */
+	bool asked;			/* a request is being served: */
+	u64 asked_number;		/* sets up to this one */
+	int error;			/* of the first job that had one */
+	/* load: of the tick */
+	unsigned long sampled;		/* jiffies */
+	unsigned long busy_since;	/* jiffies of the last load */
+	u64 busy;			/* members with too much load */
+	atomic64_t rate_bytes;		/* that may be moved yet */
 };
 
 /* scrub.c */
@@ -121,8 +161,12 @@ struct fusion_pool {
 	wait_queue_head_t resync_wait;
 	bool resync_stop;
 	int resync_error;
-	struct fusion_convert convert;
+	struct fusion_reclaim reclaim;
+	struct fusion_progress converted;
+	struct fusion_progress compacted;
+	struct fusion_victims victims;
 	struct fusion_scrub scrub;
+	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];
 
 	struct fusion_epochs epochs;
@@ -142,13 +186,16 @@ struct fusion_pool {
 
 	/* Waiters: waiters.c */
 	spinlock_t waiters_lock;
-	struct list_head waiters;
+	struct list_head waiters;	/* for space */
+	struct list_head crowd;		/* for room in the epoch */
 	struct list_head parked;	/* it is known that there is no space */
 	u64 freed;			/* times that space became free */
 	struct delayed_work parked_timeout;
 
-	/* Volumes: volume-table.c; under commit_lock */
-	struct list_head volumes;
+	/* Volumes: volume-table.c */
+	struct list_head volumes;	/* changed under both locks */
+	spinlock_t volumes_lock;
+	wait_queue_head_t movers_wait;	/* for a volume's to leave */
 	struct mutex delete_lock;	/* one deletion at a time */
 
 	/* The targets */
@@ -184,6 +231,19 @@ static inline unsigned int fusion_sector_page(const struct fusion_pool *pool,
 static inline void fusion_commit_kick(struct fusion_pool *pool)
 {
 	queue_work(pool->commit_wq, &pool->commit_work);
+}
+
+/* There may be something to reclaim: look, in time.  Any context. */
+static inline void fusion_reclaim_soon(struct fusion_pool *pool)
+{
+	queue_delayed_work(pool->reclaim.wq, &pool->reclaim.tick,
+			   FUSION_RECLAIM_TICK);
+}
+
+/* And there is a need of it: look now.  Any context. */
+static inline void fusion_reclaim_kick(struct fusion_pool *pool)
+{
+	mod_delayed_work(pool->reclaim.wq, &pool->reclaim.tick, 0);
 }
 
 /* May the replicas of a top of @generation differ? */

@@ -6,10 +6,11 @@
 #include <linux/slab.h>
 
 #include "commit.h"
-#include "convert.h"
+#include "compact.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "reclaim.h"
 #include "scrub.h"
 #include "set.h"
 #include "stripe.h"
@@ -136,13 +137,14 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	pool->block_shift = ilog2(config->block_sectors);
 	pool->block_pages = config->block_sectors / FUSION_PAGE_SECTORS;
 	pool->unsynced_generation = 1;
-	INIT_LIST_HEAD(&pool->volumes);
+	fusion_volumes_init(pool);
 	INIT_LIST_HEAD(&pool->targets);
 	INIT_WORK(&pool->delete_work, delete_work);
 	mutex_init(&pool->delete_lock);
 	fusion_waiters_init(pool);
 	fusion_resync_init(pool);
-	fusion_convert_init(pool);
+	fusion_compact_init(pool);
+	mutex_init(&pool->background_lock);
 	fusion_scrub_init(pool);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
@@ -179,6 +181,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		r = -ENOMEM;
 		goto bad_counters;
 	}
+	r = fusion_reclaim_init(pool);
+	if (r)
+		goto bad_reclaim;
 	r = fusion_commit_init(pool);
 	if (r)
 		goto bad_commit;
@@ -196,6 +201,8 @@ bad_volumes:
 	fusion_volumes_exit(pool);
 	fusion_commit_exit(pool);
 bad_commit:
+	fusion_reclaim_exit(pool);
+bad_reclaim:
 	free_percpu(pool->counters);
 bad_counters:
 	bioset_exit(&pool->bios);
@@ -218,13 +225,15 @@ bad:
 static void pool_destroy(struct fusion_pool *pool)
 {
 	fusion_background_stop(&pool->scrub.background);
-	fusion_background_stop(&pool->convert.background);
+	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
 	fusion_waiters_exit(pool);
 	fusion_large_exit(pool);
 	fusion_stripe_background_exit(pool);
 	fusion_commit_exit(pool);
+	fusion_reclaim_exit(pool);
+	fusion_compact_exit(pool);
 	fusion_volumes_exit(pool);
 	free_percpu(pool->counters);
 	bioset_exit(&pool->bios);
@@ -319,7 +328,7 @@ int fusion_pool_activate(struct fusion_pool *pool)
 
 void fusion_pool_continue(struct fusion_pool *pool)
 {
-	fusion_background_start(&pool->convert.background);
+	fusion_reclaim_start(pool);
 	fusion_background_start(&pool->scrub.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
@@ -333,7 +342,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	WRITE_ONCE(pool->active, false);
 	mutex_unlock(&fusion_pools_lock);
 	fusion_background_stop(&pool->scrub.background);
-	fusion_background_stop(&pool->convert.background);
+	fusion_background_stop(&pool->reclaim.request);
 	fusion_resync_stop(pool);
 }
 
@@ -344,6 +353,7 @@ void fusion_pool_deactivate(struct fusion_pool *pool)
 	if (!pool->serving)
 		return;
 	pool->serving = false;
+	fusion_reclaim_stop(pool);
 	flush_work(&pool->delete_work);
 	cancel_delayed_work_sync(&pool->parked_timeout);
 	cancel_delayed_work_sync(&pool->commit_timer);

@@ -128,7 +128,7 @@ static int resync_next(struct fusion_pool *pool, u32 *id, u64 *block)
 	return r;
 }
 
-/* All tops of one volume; it cannot go away meanwhile: resync_busy. */
+/* All tops of one volume, of which the caller has a reference. */
 static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
 {
 	struct fusion_hold hold;
@@ -139,6 +139,8 @@ static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
 	for (;; block++) {
 		if (READ_ONCE(pool->resync_stop))
 			return -EINTR;
+		if (READ_ONCE(v->deleting))
+			return 0;
 		r = resync_next(pool, &id, &block);
 		if (r)
 			return r == -ENODATA ? 0 : r;
@@ -183,18 +185,12 @@ static void resync_work(struct work_struct *work)
 	int r = 0;
 
 	while (!r) {
-		/* a volume is not freed under this lock's mark */
-		mutex_lock(&pool->delete_lock);
-		mutex_lock(&pool->commit_lock);
-		v = fusion_volume_from(pool, id);
-		mutex_unlock(&pool->commit_lock);
-		if (v) {
-			r = resync_one_volume(pool, v);
-			id = v->id + 1;
-		}
-		mutex_unlock(&pool->delete_lock);
+		v = fusion_volume_get_from(pool, id);
 		if (!v)
 			break;
+		r = resync_one_volume(pool, v);
+		id = v->id + 1;
+		fusion_volume_put(v);
 	}
 	if (!r)
 		r = resync_done(pool);

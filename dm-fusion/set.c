@@ -7,6 +7,9 @@
 #include "pairing.h"
 #include "set.h"
 
+/* Sets looked at for one that can be taken. */
+#define TAKE_TRIES	64
+
 /*
  * Open one more set: of up to FUSION_PAIR_DRAW stripes drawn at random, the
  * two that share the fewest members.  The rest goes back.
@@ -21,7 +24,7 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	int r = 0;
 
 	lockdep_assert_held(&class->lock);
-	if (class->free < 2)
+	if (fusion_sets_limited(s))
 		return -EAGAIN;
 	set = kmalloc(struct_size(set, owner, class->d),
 		      GFP_NOWAIT | __GFP_NOWARN);
@@ -31,6 +34,10 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	}
 	if (!set)
 		return -EAGAIN;
+	if (!fusion_space_allows(s, class, 2)) {
+		kfree(set);
+		return -EAGAIN;
+	}
 	for (count = 0; count < FUSION_PAIR_DRAW; count++) {
 		stripe[count] = fusion_space_draw_locked(s, class);
 		if (stripe[count] == FUSION_NO_STRIPE)
@@ -66,12 +73,26 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	set->stripe[1] = stripe[b];
 	set->drawn = 0;
 	set->in_flight = 0;
+	set->given_up = 0;
 	set->busy = false;
 	set->gone = false;
 	for (i = 0; i < class->d; i++)
 		set->owner[i] = FUSION_NO_OWNER;
 	class->open[class->open_count++] = set;
 	return 0;
+}
+
+/* A set has joined the replicated area (@sign 1) or has left it (-1). */
+static void set_count(struct fusion_space *s, struct fusion_set *set, int sign)
+{
+	atomic64_add(sign * 2 * (int)set->class->k, &s->replica_blocks);
+}
+
+/* A set that has been closed is gone. */
+static void set_free(struct fusion_space *s, struct fusion_set *set)
+{
+	set_count(s, set, -1);
+	kfree(set);
 }
 
 /* How busy the two members of @set's next slot are. */
@@ -112,8 +133,10 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 	top->place[2] = 0;
 	set->owner[set->drawn] = key;
 	set->in_flight++;
-	if (++set->drawn == class->d)
+	if (++set->drawn == class->d) {
 		class->open[i] = class->open[--class->open_count];
+		set_count(s, set, 1);
+	}
 out:
 	spin_unlock_irqrestore(&class->lock, flags);
 	return set;
@@ -162,12 +185,17 @@ static struct fusion_set *set_take_idle(struct fusion_class *class)
 	return set;
 }
 
-void fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
+bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
 {
 	struct fusion_set *set;
+	bool any = false;
 
-	while ((set = set_take_idle(class)))
+	while ((set = set_take_idle(class))) {
+		set_count(s, set, 1);
 		set_record(s, set);
+		any = true;
+	}
+	return any;
 }
 
 /* Memory for a set, for when a draw finds none. */
@@ -191,8 +219,11 @@ static int set_spare(struct fusion_class *class)
 int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 		      struct mutex *commit_lock)
 {
-	int r = set_spare(class);
+	int r;
 
+	if (fusion_sets_limited(s))
+		return -EDQUOT;
+	r = set_spare(class);
 	/* a set takes two stripes */
 	return r ? r : fusion_space_refill(s, class, 2, commit_lock);
 }
@@ -201,6 +232,7 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 
 void fusion_sets_init(struct fusion_space *s)
 {
+	mutex_init(&s->sets_lock);
 	xa_init(&s->sets);
 	INIT_LIST_HEAD(&s->sets_by_age);
 }
@@ -221,15 +253,22 @@ void fusion_sets_exit(struct fusion_space *s)
 	}
 }
 
+static void table_append(struct fusion_space *s, struct fusion_set *set)
+{
+	set->number = ++s->sets_number;
+	set->since = jiffies;
+	list_add_tail(&set->age, &s->sets_by_age);
+}
+
 static int table_add(struct fusion_space *s, struct fusion_set *set)
 {
 	int r;
 
+	lockdep_assert_held(&s->sets_lock);
 	r = xa_err(xa_store(&s->sets, set->stripe[0], set, GFP_NOIO));
 	if (r)
 		return r;
-	set->number = ++s->sets_number;
-	list_add_tail(&set->age, &s->sets_by_age);
+	table_append(s, set);
 	return 0;
 }
 
@@ -245,9 +284,38 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
 
 	for (i = 0; i < 2; i++)
 		fusion_space_unhold(s, set->stripe[i], true);
+	mutex_lock(&s->sets_lock);
 	/* one that is missing in the table is only not converted till a start */
 	if (!live || table_add(s, set))
+		set_free(s, set);
+	mutex_unlock(&s->sets_lock);
+}
+
+/* The set of @top's primary, in the table; or made, but for its owners. */
+static struct fusion_set *sets_find(struct fusion_space *s,
+				    const struct fusion_top *top)
+{
+	u64 a = fusion_place_stripe(top->place[0]);
+	struct fusion_class *class = fusion_space_class_of(s, a);
+	struct fusion_set *set = xa_load(&s->sets, a);
+	unsigned int i;
+
+	if (set)
+		return set;
+	set = kzalloc(struct_size(set, owner, class->d), GFP_NOIO);
+	if (!set)
+		return NULL;
+	set->class = class;
+	set->stripe[0] = a;
+	set->stripe[1] = fusion_place_stripe(top->place[1]);
+	for (i = 0; i < class->d; i++)
+		set->owner[i] = FUSION_NO_OWNER;
+	if (table_add(s, set)) {
 		kfree(set);
+		return NULL;
+	}
+	set_count(s, set, 1);
+	return set;
 }
 
 int fusion_sets_found(struct fusion_space *s, u64 key,
@@ -255,72 +323,157 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 {
 	u64 a = fusion_place_stripe(top->place[0]);
 	u32 slot = fusion_place_slot(top->place[0]);
-	struct fusion_class *class = fusion_space_class_of(s, a);
-	struct fusion_set *set = xa_load(&s->sets, a);
-	unsigned int i;
-	int r;
+	struct fusion_set *set;
 
-	if (!set) {
-		if (fusion_space_held(s, a))
-			return 0;
-		set = kzalloc(struct_size(set, owner, class->d), GFP_NOIO);
-		if (!set)
-			return -ENOMEM;
-		set->class = class;
-		set->stripe[0] = a;
-		set->stripe[1] = fusion_place_stripe(top->place[1]);
-		for (i = 0; i < class->d; i++)
-			set->owner[i] = FUSION_NO_OWNER;
-		r = table_add(s, set);
-		if (r) {
-			kfree(set);
-			return r;
-		}
-	}
-	if (slot < class->d)
+	/* an open one is not closed under the commit mutex */
+	if (fusion_space_held(s, a))
+		return 0;
+	mutex_lock(&s->sets_lock);
+	set = sets_find(s, top);
+	if (set && slot < set->class->d)
 		set->owner[slot] = key;
-	return 0;
+	mutex_unlock(&s->sets_lock);
+	return set ? 0 : -ENOMEM;
 }
 
 void fusion_sets_forget(struct fusion_space *s, u64 a)
 {
-	struct fusion_set *set = xa_load(&s->sets, a);
-
-	if (!set)
-		return;
-	table_remove(s, set);
-	if (set->busy)
-		set->gone = true;
-	else
-		kfree(set);
-}
-
-struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number)
-{
 	struct fusion_set *set;
 
-	set = list_first_entry_or_null(&s->sets_by_age, struct fusion_set, age);
-	if (!set || set->number > number)
-		return NULL;
+	mutex_lock(&s->sets_lock);
+	set = xa_load(&s->sets, a);
+	if (set) {
+		table_remove(s, set);
+		if (set->busy)
+			set->gone = true;
+		else
+			set_free(s, set);
+	}
+	mutex_unlock(&s->sets_lock);
+}
+
+static u64 set_members(struct fusion_space *s, const struct fusion_set *set)
+{
+	u8 members[FUSION_MAX_MEMBERS];
+	u64 mask = 0;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		mask |= fusion_layout_members(s->layout, set->class->k,
+					      fusion_stripe_index(set->stripe[i]),
+					      members);
+	return mask;
+}
+
+static void table_take(struct fusion_set *set)
+{
 	set->busy = true;
 	list_del_init(&set->age);
-	return set;
+}
+
+struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
+				    u64 busy)
+{
+	struct fusion_set *set, *found = NULL;
+	unsigned int tries = TAKE_TRIES;
+
+	mutex_lock(&s->sets_lock);
+	list_for_each_entry(set, &s->sets_by_age, age) {
+		if (set->number > number || !tries--)
+			break;
+		if (busy && set_members(s, set) & busy)
+			continue;
+		table_take(set);
+		found = set;
+		break;
+	}
+	mutex_unlock(&s->sets_lock);
+	return found;
+}
+
+unsigned int fusion_sets_take_sparse(struct fusion_space *s,
+				     struct fusion_set **sets,
+				     unsigned int max)
+{
+	unsigned int tries = TAKE_TRIES, count = 0, slots = 0, live;
+	struct fusion_class *class = NULL;
+	struct fusion_set *set, *next;
+
+	mutex_lock(&s->sets_lock);
+	list_for_each_entry_safe(set, next, &s->sets_by_age, age) {
+		if (!tries-- || count == max)
+			break;
+		if (class && set->class != class)
+			continue;
+		live = fusion_space_live(s, set->stripe[0]);
+		if (!fusion_set_sparse(live, set->class->d) ||
+		    slots + live > set->class->d)
+			continue;
+		class = set->class;
+		slots += live;
+		sets[count++] = set;
+	}
+	if (count < 2 || 2 * slots < class->d)
+		count = 0;
+	for (tries = 0; tries < count; tries++)
+		table_take(sets[tries]);
+	mutex_unlock(&s->sets_lock);
+	return count;
+}
+
+bool fusion_sets_enter(struct fusion_space *s, struct fusion_set *set,
+		       unsigned int *grace)
+{
+	bool there;
+
+	/* a commit that finds nothing live says so before its grace period */
+	mutex_lock(&s->sets_lock);
+	there = !set->gone;
+	if (there)
+		*grace = fusion_grace_enter(s->grace);
+	mutex_unlock(&s->sets_lock);
+	return there;
 }
 
 void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
 {
+	mutex_lock(&s->sets_lock);
 	set->busy = false;
-	if (set->gone) {
-		kfree(set);
-		return;
-	}
-	set->number = ++s->sets_number;
-	list_add_tail(&set->age, &s->sets_by_age);
+	if (set->gone)
+		set_free(s, set);
+	else
+		table_append(s, set);
+	mutex_unlock(&s->sets_lock);
 }
 
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set)
 {
+	mutex_lock(&s->sets_lock);
 	if (!set->gone)
 		table_remove(s, set);
-	kfree(set);
+	set_free(s, set);
+	mutex_unlock(&s->sets_lock);
+}
+
+u64 fusion_sets_youngest(struct fusion_space *s)
+{
+	u64 number;
+
+	mutex_lock(&s->sets_lock);
+	number = s->sets_number;
+	mutex_unlock(&s->sets_lock);
+	return number;
+}
+
+u64 fusion_sets_oldest_ms(struct fusion_space *s)
+{
+	struct fusion_set *set;
+	u64 ms = 0;
+
+	mutex_lock(&s->sets_lock);
+	set = list_first_entry_or_null(&s->sets_by_age, struct fusion_set, age);
+	if (set)
+		ms = jiffies_to_msecs(jiffies - set->since);
+	mutex_unlock(&s->sets_lock);
+	return ms;
 }

@@ -9,9 +9,12 @@
  *
  * Closed sets that hold something live are in the table of sets, oldest first,
  * until nothing in A is live any more or A has become a RAID stripe.  The table
- * is under the commit mutex.  After a start it is made again from the tops in
- * the metadata.  A slot's owner, the block that it was drawn for, is a hint:
- * what the map says counts.
+ * has a mutex of its own, inside the commit mutex.  After a start it is made
+ * again from the tops in the metadata.  A slot's owner, the block that it was
+ * drawn for, is a hint: what the map says counts.
+ *
+ * What closed sets take, until they leave the table, is the replicated area.
+ * When it is at its limit no more sets are opened.
  */
 #ifndef DM_FUSION_SET_H
 #define DM_FUSION_SET_H
@@ -24,13 +27,13 @@ struct fusion_set {
 	u64 stripe[2];			/* A, B */
 	u8 drawn;
 	u16 in_flight;
-	/* closed; under the commit mutex */
+	/* closed; under sets_lock */
 	struct list_head age;		/* in the table, unless busy */
 	u64 number;			/* grows along the table */
-	bool busy;			/* being converted: not to be freed */
+	unsigned long since;		/* jiffies: in its place since */
+	u8 given_up;			/* attempts to convert it */
+	bool busy;			/* taken: not to be freed */
 	bool gone;			/* out of the table, while busy */
-	struct list_head seal;		/* in an epoch: A becomes RAID */
-	u64 written;			/* A's slots that its parity covers */
 	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
 	u64 owner[];			/* d: fusion_block_key(); NO_OWNER */
 };
@@ -52,9 +55,9 @@ void fusion_set_put(struct fusion_space *s, struct fusion_set *set);
 
 /*
  * Close the open sets of @class that nothing is being written to, drawn or
- * not: it has no volumes any more.  The next commit frees what is not live.
+ * not.  The next commit frees what is not live.  False: there are none.
  */
-void fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class);
+bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class);
 
 /*
  * Get what a draw needs: stripes, as fusion_space_refill() does, and memory.
@@ -74,27 +77,53 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set,
 void fusion_sets_init(struct fusion_space *s);
 void fusion_sets_exit(struct fusion_space *s);
 
-/* ---- the table, under the commit mutex ---- */
+/* Is the replicated area at its limit?  Any context. */
+static inline bool fusion_sets_limited(const struct fusion_space *s)
+{
+	return atomic64_read(&s->replica_blocks) >=
+		READ_ONCE(s->replica_limit);
+}
+
+/* ---- the table; everything sleeps ---- */
 
 /*
  * The top of the block with @key is at slot fusion_place_slot(top->place[0])
  * of the set A, B: it is in the table unless it is not closed.  0 or -ENOMEM.
- * Sleeps.
+ * Under the commit mutex.
  */
 int fusion_sets_found(struct fusion_space *s, u64 key,
 		      const struct fusion_top *top);
 
-/* Nothing of A is live, or it is RAID now: the set of stripe @a is gone. */
+/* Nothing of A is live, says a commit: the set of stripe @a is gone. */
 void fusion_sets_forget(struct fusion_space *s, u64 a);
 
 /*
- * The oldest set up to @number that nobody has taken; it stays until it is
- * given back.  NULL: none.
+ * The oldest set up to @number that nobody has taken and that has no member in
+ * @busy; it stays until it is given back.  NULL: none.
  */
-struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number);
-/* It stays in the table, as the youngest.  May free it. */
+struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
+				    u64 busy);
+/*
+ * Take up to @max of the oldest sets of one class that have few live slots
+ * each, so that all together fill at least half a stripe.  How many; 0 if there
+ * are no two.
+ */
+unsigned int fusion_sets_take_sparse(struct fusion_space *s,
+				     struct fusion_set **sets,
+				     unsigned int max);
+/*
+ * A grace reference that keeps the stripes of a taken set what they are.
+ * False: nothing of it is live any more.
+ */
+bool fusion_sets_enter(struct fusion_space *s, struct fusion_set *set,
+		       unsigned int *grace);
+/* A taken set stays in the table, as the youngest.  May free it. */
 void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set);
-/* It was sealed, and is gone. */
+/* A taken set was sealed, and is gone. */
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set);
+/* The number of the youngest. */
+u64 fusion_sets_youngest(struct fusion_space *s);
+/* How long the oldest has been in its place, in ms; 0: there is none. */
+u64 fusion_sets_oldest_ms(struct fusion_space *s);
 
 #endif /* DM_FUSION_SET_H */

@@ -25,8 +25,14 @@ static int band_alloc_bits(struct fusion_band *b, u32 stripes)
 	unsigned long *bits;
 
 	bits = kvcalloc(4 * longs, sizeof(*bits), GFP_NOIO);
-	if (!bits)
+	b->live = kvmalloc(stripes, GFP_NOIO);
+	if (!bits || !b->live) {
+		kvfree(bits);
+		kvfree(b->live);
+		b->live = NULL;
 		return -ENOMEM;
+	}
+	memset(b->live, FUSION_LIVE_OTHER, stripes);
 	b->held_bits = bits + longs;
 	b->dying_bits = bits + 2 * longs;
 	b->burying_bits = bits + 3 * longs;
@@ -38,6 +44,8 @@ static int band_alloc_bits(struct fusion_band *b, u32 stripes)
 static void band_free_bits(struct fusion_band *b)
 {
 	kvfree(b->bits);
+	kvfree(b->live);
+	b->live = NULL;
 	b->bits = NULL;
 	b->used_bits = NULL;
 	b->held_bits = NULL;
@@ -77,11 +85,23 @@ static int band_assign(struct fusion_space *s, struct fusion_class *class)
 	if (r)
 		return r;
 	list_del(&b->list);
+	s->free_band_count--;
 	b->class = class;
 	b->stripes = band_stripes(s, class);
 	b->used = 0;
+	class->stripes += b->stripes;
 	band_publish(b);
 	return 0;
+}
+
+static u8 live_of(const struct fusion_disk_stripe *disk)
+{
+	u8 live = fusion_popcount64(le64_to_cpu(disk->live));
+
+	if (disk->state == FUSION_STRIPE_RAID)
+		return live;
+	return disk->state == FUSION_STRIPE_PRIMARY ?
+		live | FUSION_LIVE_PRIMARY : FUSION_LIVE_OTHER;
 }
 
 /*
@@ -111,23 +131,82 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 			break;
 		}
 		__set_bit(fusion_stripe_index(stripe), b->used_bits);
+		b->live[fusion_stripe_index(stripe)] = live_of(&disk);
 		used++;
 	}
 	if (r && r != -ENODATA) {
 		band_free_bits(b);
 		return r;
 	}
+	WRITE_ONCE(b->class->unloaded,
+		   b->class->unloaded - (b->stripes - b->used));
 	b->used = used;
 	band_publish(b);
 	return 0;
 }
 
-/* Load bands of @class until it has @need stripes free. */
-static int class_load(struct fusion_space *s, struct fusion_class *class,
-		      unsigned int need, struct mutex *commit_lock)
+/* ---- what may be drawn ---- */
+
+static u64 class_reserve(const struct fusion_class *class)
 {
-	struct fusion_band *b;
-	int r = 0;
+	return fusion_reserve_stripes(READ_ONCE(class->stripes));
+}
+
+/* Free to those who write, in stripes: loaded or not, and of free bands. */
+static u64 class_available(struct fusion_space *s, struct fusion_class *class)
+{
+	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded) +
+		(u64)READ_ONCE(s->free_band_count) * band_stripes(s, class);
+	u64 reserve = class_reserve(class);
+
+	return free > reserve ? free - reserve : 0;
+}
+
+u64 fusion_space_available_blocks(struct fusion_space *s,
+				  struct fusion_class *class)
+{
+	return class_available(s, class) * class->k;
+}
+
+/* So little is free that those who write get of what becomes free. */
+static bool class_slow(struct fusion_space *s, struct fusion_class *class)
+{
+	return READ_ONCE(s->reclaimable) &&
+		fusion_space_available_blocks(s, class) < s->slow_zone;
+}
+
+bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
+			 unsigned int count)
+{
+	s64 blocks = count * class->k;
+
+	lockdep_assert_held(&class->lock);
+	if (class->free < class_reserve(class) + count)
+		return false;
+	if (!class_slow(s, class) ||
+	    atomic64_sub_return(blocks, &s->budget) >= 0)
+		return true;
+	atomic64_add(blocks, &s->budget);
+	return false;
+}
+
+/* As above, without a lock and without drawing. */
+static bool class_has(struct fusion_space *s, struct fusion_class *class,
+		      unsigned int count)
+{
+	return READ_ONCE(class->free) >= class_reserve(class) + count &&
+		(!class_slow(s, class) ||
+		 atomic64_read(&s->budget) >= count * class->k);
+}
+
+/*
+ * Load one more band of @class; if @room, one that has free stripes.
+ * -ENOENT: there is none.
+ */
+static int class_load(struct fusion_space *s, struct fusion_class *class,
+		      bool room, struct mutex *commit_lock)
+{
+	int r = -ENOENT;
 	u32 i;
 
 	mutex_lock(commit_lock);
@@ -139,11 +218,14 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 		fusion_grace_wait(s->grace);
 	}
 	mutex_lock(&s->lock);
-	for (i = 0; !r && i < s->band_count && class->free < need; i++) {
-		b = &s->band[i];
-		if (b->class == class && !band_loaded(b) &&
-		    b->used < b->stripes)
-			r = band_load(s, b);
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+
+		if (b->class != class || band_loaded(b) ||
+		    (room && b->used == b->stripes))
+			continue;
+		r = band_load(s, b);
+		break;
 	}
 	mutex_unlock(&s->lock);
 	mutex_unlock(commit_lock);
@@ -155,17 +237,42 @@ int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 {
 	int r = 0;
 
-	mutex_lock(&s->lock);
-	/* another may have been here first */
-	if (READ_ONCE(class->free) < need)
-		r = band_assign(s, class);
-	mutex_unlock(&s->lock);
-	if (r != -ENOSPC)
+	while (!r && READ_ONCE(class->free) < class_reserve(class) + need) {
+		mutex_lock(&s->lock);
+		/* another may have been here first */
+		if (READ_ONCE(class->free) < class_reserve(class) + need)
+			r = band_assign(s, class);
+		mutex_unlock(&s->lock);
+		if (r == -ENOSPC)
+			r = class_load(s, class, true, commit_lock);
+	}
+	if (r && r != -ENOENT)
 		return r;
-	r = class_load(s, class, need, commit_lock);
-	if (!r && READ_ONCE(class->free) < need)
-		r = -ENOSPC;
-	return r;
+	return class_has(s, class, need) ? 0 : -ENOSPC;
+}
+
+static bool class_unloaded(struct fusion_space *s, struct fusion_class *class)
+{
+	bool any = false;
+	u32 i;
+
+	mutex_lock(&s->lock);
+	for (i = 0; !any && i < s->band_count; i++)
+		any = s->band[i].class == class && !band_loaded(&s->band[i]);
+	mutex_unlock(&s->lock);
+	return any;
+}
+
+int fusion_space_load(struct fusion_space *s, struct fusion_class *class,
+		      struct mutex *commit_lock)
+{
+	int r = 0;
+
+	while (!r && class_unloaded(s, class)) {
+		r = class_load(s, class, false, commit_lock);
+		cond_resched();
+	}
+	return r == -ENOENT ? 0 : r;
 }
 
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
@@ -236,6 +343,7 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	lockdep_assert_held(&b->class->lock);
 	__clear_bit(i, b->used_bits);
 	__clear_bit(i, b->held_bits);
+	b->live[i] = FUSION_LIVE_OTHER;
 	b->class->free++;
 	if (b->used-- == b->stripes)
 		list_move_tail(&b->list, &b->class->bands);
@@ -247,9 +355,30 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 	unsigned long flags;
 
 	spin_lock_irqsave(&class->lock, flags);
-	*stripe = fusion_space_draw_locked(s, class);
+	*stripe = fusion_space_allows(s, class, 1) ?
+		fusion_space_draw_locked(s, class) : FUSION_NO_STRIPE;
 	spin_unlock_irqrestore(&class->lock, flags);
 	return *stripe == FUSION_NO_STRIPE ? -EAGAIN : 0;
+}
+
+int fusion_space_draw_reserved(struct fusion_space *s,
+			       struct fusion_class *class, u64 *stripe)
+{
+	unsigned long flags;
+	int r = 0;
+
+	while (!r) {
+		spin_lock_irqsave(&class->lock, flags);
+		*stripe = fusion_space_draw_locked(s, class);
+		spin_unlock_irqrestore(&class->lock, flags);
+		if (*stripe != FUSION_NO_STRIPE)
+			return 0;
+		mutex_lock(&s->lock);
+		if (!READ_ONCE(class->free))
+			r = band_assign(s, class);
+		mutex_unlock(&s->lock);
+	}
+	return r;
 }
 
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
@@ -280,6 +409,112 @@ bool fusion_space_held(struct fusion_space *s, u64 stripe)
 	return held;
 }
 
+/* ---- what is worth emptying ---- */
+
+void fusion_space_note(struct fusion_space *s, u64 stripe,
+		       const struct fusion_disk_stripe *disk)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+
+	/* a band is loaded under the commit mutex */
+	if (band_loaded(b))
+		WRITE_ONCE(b->live[fusion_stripe_index(stripe)],
+			   disk ? live_of(disk) : FUSION_LIVE_OTHER);
+}
+
+unsigned int fusion_space_live(struct fusion_space *s, u64 stripe)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	unsigned int live;
+
+	/* the stripe is in use, so its band stays */
+	if (!band_loaded(b))
+		return FUSION_LIVE_MASK;
+	live = READ_ONCE(b->live[fusion_stripe_index(stripe)]);
+	return live & FUSION_LIVE_MASK;
+}
+
+/* Stripes of the bands of @class that are loaded, by their live slots. */
+static void victims_count(struct fusion_space *s, struct fusion_class *class,
+			  u32 *count)
+{
+	u32 n, i;
+
+	for (n = 0; n < s->band_count; n++) {
+		struct fusion_band *b = &s->band[n];
+
+		if (b->class != class || !band_loaded(b))
+			continue;
+		for (i = 0; i < b->stripes; i++) {
+			u8 live = READ_ONCE(b->live[i]);
+
+			if (live < class->d)
+				count[live]++;
+		}
+		cond_resched();
+	}
+}
+
+/*
+ * How many to take with each number of live slots: with the fewest first, until
+ * packing gives back @gain stripes.  Returns their sum, at most @max.
+ */
+static u32 victims_choose(const struct fusion_class *class,
+			  unsigned int max_live, unsigned int gain,
+			  unsigned int max, u32 *count)
+{
+	u64 slots = (u64)gain * class->d, dead = 0;
+	u32 sum = 0, live;
+
+	count[0] = 0;
+	for (live = 1; live < class->d; live++) {
+		u32 want = max - sum, gives = class->d - live;
+
+		if (live > max_live || dead >= slots)
+			want = 0;
+		else
+			want = min_t(u64, want,
+				     (slots - dead + gives - 1) / gives);
+		count[live] = min(count[live], want);
+		dead += (u64)count[live] * gives;
+		sum += count[live];
+	}
+	return dead >= class->d ? sum : 0;
+}
+
+unsigned int fusion_space_victims(struct fusion_space *s,
+				  struct fusion_class *class,
+				  unsigned int max_live, unsigned int gain,
+				  u64 *stripe, unsigned int max)
+{
+	u32 count[FUSION_MAX_MEMBERS] = { 0 }, at[FUSION_MAX_MEMBERS];
+	u32 sum, n, i;
+
+	mutex_lock(&s->lock);
+	victims_count(s, class, count);
+	sum = victims_choose(class, max_live, gain, max, count);
+	at[0] = 0;
+	for (i = 1; i < class->d; i++)
+		at[i] = at[i - 1] + count[i - 1];
+	for (n = 0; sum && n < s->band_count; n++) {
+		struct fusion_band *b = &s->band[n];
+
+		if (b->class != class || !band_loaded(b))
+			continue;
+		for (i = 0; i < b->stripes; i++) {
+			u8 live = READ_ONCE(b->live[i]);
+
+			if (live >= class->d || !count[live])
+				continue;
+			count[live]--;
+			stripe[at[live]++] = fusion_stripe_id(n, i);
+		}
+		cond_resched();
+	}
+	mutex_unlock(&s->lock);
+	return sum;
+}
+
 /* ---- commit ---- */
 
 void fusion_space_release(struct fusion_space *s, u64 stripe)
@@ -301,6 +536,19 @@ void fusion_space_release(struct fusion_space *s, u64 stripe)
 	}
 	b->has_dying = true;
 	s->has_dying = true;
+}
+
+/* @stripes of @class have become free: what of it may be drawn for writes. */
+static void space_give(struct fusion_space *s, struct fusion_class *class,
+		       u32 stripes)
+{
+	u64 blocks = (u64)stripes * class->k;
+	u32 share = fusion_writers_share(fusion_space_available_blocks(s, class),
+					 s->slow_zone);
+
+	/* no more than a zone: what was not drawn does not add up */
+	if (atomic64_read(&s->budget) < s->slow_zone)
+		atomic64_add(blocks * share / 256, &s->budget);
 }
 
 void fusion_space_begin_bury(struct fusion_space *s)
@@ -330,28 +578,37 @@ static void band_bury(struct fusion_space *s, struct fusion_band *b)
 {
 	struct fusion_class *class = b->class;
 	unsigned long flags;
-	u32 i;
+	u32 i, used = b->used;
 
 	lockdep_assert_held(&s->lock);
 	b->burying = false;
+	spin_lock_irqsave(&class->lock, flags);
 	if (band_loaded(b)) {
-		spin_lock_irqsave(&class->lock, flags);
 		for_each_set_bit(i, b->burying_bits, b->stripes)
 			fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
 		bitmap_zero(b->burying_bits, b->stripes);
-		if (!b->used) {
-			list_del(&b->list);
-			class->free -= b->stripes;
-		}
-		spin_unlock_irqrestore(&class->lock, flags);
 	} else {
+		class->unloaded += b->used - b->burying_used;
 		b->used = b->burying_used;
 	}
+	used -= b->used;
+	if (!b->used) {
+		if (band_loaded(b)) {
+			list_del(&b->list);
+			class->free -= b->stripes;
+		} else {
+			class->unloaded -= b->stripes;
+		}
+		class->stripes -= b->stripes;
+	}
+	spin_unlock_irqrestore(&class->lock, flags);
+	space_give(s, class, used);
 	if (b->used)
 		return;
 	band_free_bits(b);
 	b->class = NULL;
 	list_add_tail(&b->list, &s->free_bands);
+	s->free_band_count++;
 }
 
 void fusion_space_bury(struct fusion_space *s)
@@ -422,6 +679,7 @@ static int space_load_bands(struct fusion_space *s)
 		c = le16_to_cpu(disk.class);
 		if (!c) {
 			list_add_tail(&b->list, &s->free_bands);
+			s->free_band_count++;
 			continue;
 		}
 		if (c > FUSION_MAX_CLASSES || !s->class[c - 1] ||
@@ -433,8 +691,36 @@ static int space_load_bands(struct fusion_space *s)
 		b->stripes = band_stripes(s, b->class);
 		b->stored = le32_to_cpu(disk.used);
 		b->used = b->stored;
+		b->class->stripes += b->stripes;
+		b->class->unloaded += b->stripes - b->used;
 	}
 	return 0;
+}
+
+/* Home slots of all bands. */
+static u64 space_blocks(const struct fusion_space *s)
+{
+	return (u64)s->band_count * fusion_md_super(s->md)->band_units *
+		s->layout->n * (s->layout->n - 1);
+}
+
+void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock)
+{
+	unsigned int i;
+
+	memset(stock, 0, sizeof(*stock));
+	stock->total = space_blocks(s);
+	stock->free = stock->total / s->band_count *
+		READ_ONCE(s->free_band_count);
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+		struct fusion_class *class = s->class[i];
+
+		stock->free += (READ_ONCE(class->free) +
+				READ_ONCE(class->unloaded)) * class->k;
+		if (READ_ONCE(class->stripes))
+			stock->reserve += class_reserve(class) * class->k;
+	}
+	stock->replicated = atomic64_read(&s->replica_blocks);
 }
 
 int fusion_space_init(struct fusion_space *s)
@@ -446,6 +732,7 @@ int fusion_space_init(struct fusion_space *s)
 	mutex_init(&s->lock);
 	INIT_LIST_HEAD(&s->free_bands);
 	s->band_count = super->bands;
+	s->slow_zone = fusion_slow_zone(space_blocks(s));
 	s->band_chunks = fusion_band_chunks(s->layout, super->band_units);
 	s->band = kvcalloc(s->band_count, sizeof(*s->band), GFP_KERNEL);
 	if (!s->band)

@@ -12,6 +12,9 @@
  *	dying	freed by a commit, allocatable again after a grace period that
  *		started later (burying: after the one that is under way).
  *
+ * Each class keeps a reserve of stripes that only background work draws, so
+ * that what is to make space never lacks it.
+ *
  * On disk a stripe is stored exactly while the map refers to it: see ledger.h.
  *
  * Lock order: commit mutex -> space->lock (a mutex, for changes of bands'
@@ -29,6 +32,7 @@
 #include "epoch.h"
 #include "member.h"
 #include "metadata.h"
+#include "policy.h"
 
 #define FUSION_OPEN_SETS	8
 
@@ -42,6 +46,8 @@ struct fusion_class {
 	struct list_head bands;		/* loaded, with free stripes */
 	struct list_head full;		/* loaded, without */
 	u64 free;			/* stripes free in @bands */
+	u32 stripes;			/* in all of its bands */
+	u64 unloaded;			/* free in bands not loaded */
 	u32 random;			/* state of the draws */
 	/* set.c */
 	unsigned int open_count;
@@ -49,6 +55,14 @@ struct fusion_class {
 	struct fusion_set *open[FUSION_OPEN_SETS];
 	struct fusion_set *spare_set;	/* for when memory is short */
 };
+
+/*
+ * What the last commit said of a stripe, in a byte: how many slots are live, and
+ * whether it is a primary.
+ */
+#define FUSION_LIVE_MASK	0x7f
+#define FUSION_LIVE_PRIMARY	0x80
+#define FUSION_LIVE_OTHER	0xff	/* neither that nor RAID */
 
 struct fusion_band {
 	struct list_head list;		/* of its class, or of free bands */
@@ -66,6 +80,7 @@ struct fusion_band {
 	unsigned long *held_bits;
 	unsigned long *dying_bits;
 	unsigned long *burying_bits;
+	u8 *live;			/* of each stripe: FUSION_LIVE_ */
 };
 
 struct fusion_space {
@@ -80,14 +95,26 @@ struct fusion_space {
 
 	struct mutex lock;
 	struct list_head free_bands;
+	u32 free_band_count;
 	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
 
-	/* closed sets: set.c, under the commit mutex */
+	/* closed sets: set.c */
+	struct mutex sets_lock;
 	struct xarray sets;		/* by A */
 	struct list_head sets_by_age;
 	u64 sets_number;		/* of the youngest */
+	atomic64_t replica_blocks;	/* that they take */
+	u64 replica_limit;
+
+	/*
+	 * Those who write are slowed down while little is free and something
+	 * may be gained by reclaim: they get of what is freed.
+	 */
+	bool reclaimable;
+	u64 slow_zone;			/* blocks */
+	atomic64_t budget;		/* blocks */
 };
 
 /*
@@ -141,10 +168,15 @@ int fusion_space_decode_top(const struct fusion_space *s,
 
 /*
  * Draw a stripe for a direct write.  It is held until
- * fusion_space_unhold().  -EAGAIN as above.  Any context.
+ * fusion_space_unhold().  -EAGAIN: call fusion_space_refill() and try again.
+ * Any context.
  */
 int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 			     u64 *stripe);
+
+/* As above, for background work: also of the reserve.  Sleeps.  -ENOSPC. */
+int fusion_space_draw_reserved(struct fusion_space *s,
+			       struct fusion_class *class, u64 *stripe);
 
 /*
  * A drawn stripe is live now (its changes are recorded) or, if not @live,
@@ -153,16 +185,23 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live);
 
 /*
- * Get at least @need free stripes for @class: take a free band, or load one
- * of its own.  @commit_lock is taken, for loading only.  Sleeps.  -ENOSPC:
- * there are none.
+ * Get at least @need free stripes beyond the reserve for @class: take a free
+ * band, or load one of its own.  @commit_lock is taken, for loading only.
+ * Sleeps.  -ENOSPC: there are none now, for those who write.
  */
 int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 			unsigned int need, struct mutex *commit_lock);
 
 /*
- * As the two above, under class->lock, for who draws several:
- * FUSION_NO_STRIPE if there is none.
+ * May @count stripes be drawn for a write?  If so they are counted as drawn.
+ * Under class->lock.
+ */
+bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
+			 unsigned int count);
+
+/*
+ * Draw and free, under class->lock, for who draws several: FUSION_NO_STRIPE if
+ * there is none.
  */
 u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class);
 void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
@@ -173,7 +212,35 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
  */
 bool fusion_space_held(struct fusion_space *s, u64 stripe);
 
+/* A snapshot. */
+void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock);
+
+/* What can be drawn for writes to @class, free bands included; a snapshot. */
+u64 fusion_space_available_blocks(struct fusion_space *s,
+				  struct fusion_class *class);
+
+/*
+ * Up to @max RAID stripes of @class with at most @max_live slots live, those
+ * with the fewest first, and the fewest that give back @gain stripes when their
+ * slots are packed; all bands that are loaded are searched.  How many.  Sleeps.
+ */
+unsigned int fusion_space_victims(struct fusion_space *s,
+				  struct fusion_class *class,
+				  unsigned int max_live, unsigned int gain,
+				  u64 *stripe, unsigned int max);
+
+/* Load all bands of @class.  Sleeps, taking @commit_lock. */
+int fusion_space_load(struct fusion_space *s, struct fusion_class *class,
+		      struct mutex *commit_lock);
+
+/* Slots live in @stripe by the last commit, if its band is loaded; a hint. */
+unsigned int fusion_space_live(struct fusion_space *s, u64 stripe);
+
 /* ---- for the commit, under its mutex ---- */
+
+/* The commit stores @disk as the record of @stripe; not @disk: none. */
+void fusion_space_note(struct fusion_space *s, u64 stripe,
+		       const struct fusion_disk_stripe *disk);
 
 /* The commit frees @stripe: it has left the disk.  */
 void fusion_space_release(struct fusion_space *s, u64 stripe);

@@ -94,9 +94,10 @@ fusion_stripe_background(struct fusion_pool *pool, struct fusion_class *class)
 	unsigned int noio;
 	int r;
 
-	lockdep_assert_held(&pool->commit_lock);
 	noio = memalloc_noio_save();
+	mutex_lock(&pool->background_lock);
 	r = fusion_stripe_pool_init(sp, pool, class, 0);
+	mutex_unlock(&pool->background_lock);
 	memalloc_noio_restore(noio);
 	return r ? NULL : sp;
 }

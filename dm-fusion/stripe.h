@@ -49,7 +49,7 @@ void fusion_stripe_pool_exit(struct fusion_stripe_pool *sp);
 
 /*
  * The pool of background work on stripes of @class, made when it is first
- * wanted.  Under the commit mutex; NULL: no memory.
+ * wanted.  Sleeps; NULL: no memory.
  */
 struct fusion_stripe_pool *
 fusion_stripe_background(struct fusion_pool *pool, struct fusion_class *class);

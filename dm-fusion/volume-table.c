@@ -33,15 +33,86 @@ struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id)
 	return NULL;
 }
 
-struct fusion_volume *fusion_volume_from(struct fusion_pool *pool, u32 id)
+struct fusion_volume *fusion_volume_get(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->volumes_lock, flags);
+	v = fusion_volume_find(pool, id);
+	if (v && v->deleting)
+		v = NULL;
+	if (v)
+		v->movers++;
+	spin_unlock_irqrestore(&pool->volumes_lock, flags);
+	return v;
+}
+
+struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id)
 {
 	struct fusion_volume *v, *next = NULL;
+	unsigned long flags;
 
-	lockdep_assert_held(&pool->commit_lock);
+	spin_lock_irqsave(&pool->volumes_lock, flags);
 	list_for_each_entry(v, &pool->volumes, list)
 		if (!v->deleting && v->id >= id && (!next || v->id < next->id))
 			next = v;
+	if (next)
+		next->movers++;
+	spin_unlock_irqrestore(&pool->volumes_lock, flags);
 	return next;
+}
+
+void fusion_volume_put(struct fusion_volume *v)
+{
+	struct fusion_pool *pool = v->pool;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->volumes_lock, flags);
+	if (!--v->movers)
+		wake_up_all(&pool->movers_wait);
+	spin_unlock_irqrestore(&pool->volumes_lock, flags);
+}
+
+void fusion_volume_add(struct fusion_volume *v)
+{
+	struct fusion_pool *pool = v->pool;
+
+	spin_lock_irq(&pool->volumes_lock);
+	list_add_tail(&v->list, &pool->volumes);
+	spin_unlock_irq(&pool->volumes_lock);
+}
+
+void fusion_volume_remove(struct fusion_volume *v)
+{
+	struct fusion_pool *pool = v->pool;
+
+	spin_lock_irq(&pool->volumes_lock);
+	list_del(&v->list);
+	spin_unlock_irq(&pool->volumes_lock);
+	kfree(v);
+}
+
+void fusion_volume_set_deleting(struct fusion_volume *v, bool deleting)
+{
+	spin_lock_irq(&v->pool->volumes_lock);
+	v->deleting = deleting;
+	spin_unlock_irq(&v->pool->volumes_lock);
+}
+
+static bool volume_unused(struct fusion_volume *v)
+{
+	bool unused;
+
+	spin_lock_irq(&v->pool->volumes_lock);
+	unused = !v->movers;
+	spin_unlock_irq(&v->pool->volumes_lock);
+	return unused;
+}
+
+void fusion_volume_wait_unused(struct fusion_volume *v)
+{
+	wait_event(v->pool->movers_wait, volume_unused(v));
 }
 
 int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)
@@ -113,6 +184,13 @@ static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
 	return v;
 }
 
+void fusion_volumes_init(struct fusion_pool *pool)
+{
+	INIT_LIST_HEAD(&pool->volumes);
+	spin_lock_init(&pool->volumes_lock);
+	init_waitqueue_head(&pool->movers_wait);
+}
+
 int fusion_volumes_load(struct fusion_pool *pool)
 {
 	struct fusion_disk_volume disk;
@@ -127,7 +205,7 @@ int fusion_volumes_load(struct fusion_pool *pool)
 		v = volume_from_disk(pool, id, &disk);
 		if (IS_ERR(v))
 			return PTR_ERR(v);
-		list_add_tail(&v->list, &pool->volumes);
+		fusion_volume_add(v);
 	}
 }
 

@@ -3,13 +3,15 @@
  * The volume table: the volumes of a pool, in core and in the metadata.
  *
  * All volumes are known in core from the pool's creation on.  The table, and
- * what its entries say, changes under the commit mutex.
+ * what its entries say, changes under the commit mutex.  Who moves blocks in
+ * the background has a reference of each volume that it touches.
  */
 #ifndef DM_FUSION_VOLUME_TABLE_H
 #define DM_FUSION_VOLUME_TABLE_H
 
 #include "pool.h"
 
+void fusion_volumes_init(struct fusion_pool *pool);
 /* Read the table.  Sleeps. */
 int fusion_volumes_load(struct fusion_pool *pool);
 void fusion_volumes_exit(struct fusion_pool *pool);
@@ -17,11 +19,23 @@ void fusion_volumes_exit(struct fusion_pool *pool);
 /* Under commit_lock or fusion_pools_lock. */
 struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id);
 
+
 /*
- * The volume of the lowest id from @id on that is not being deleted, or NULL.
- * Under commit_lock.
+ * The volume @id, which is not deleted until it is put; NULL: there is none, or
+ * it is being deleted.  Any context.
  */
-struct fusion_volume *fusion_volume_from(struct fusion_pool *pool, u32 id);
+struct fusion_volume *fusion_volume_get(struct fusion_pool *pool, u32 id);
+/* As above: that of the lowest id from @id on. */
+struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id);
+void fusion_volume_put(struct fusion_volume *v);
+
+/* Under commit_lock: into the table, and out of it, freed. */
+void fusion_volume_add(struct fusion_volume *v);
+void fusion_volume_remove(struct fusion_volume *v);
+/* It is being deleted: nobody gets it any more, or (not @deleting) it is not. */
+void fusion_volume_set_deleting(struct fusion_volume *v, bool deleting);
+/* Wait until all who got @v, which is being deleted, have put it.  Sleeps. */
+void fusion_volume_wait_unused(struct fusion_volume *v);
 
 /* Is @name, with its terminating zero, one that a volume may have? */
 bool fusion_volume_name_ok(const char *name);

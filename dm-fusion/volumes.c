@@ -70,7 +70,7 @@ static int create_locked(struct fusion_pool *pool, struct fusion_volume *v,
 	}
 	r = volume_commit(pool, v);
 	if (!r)
-		list_add_tail(&v->list, &pool->volumes);
+		fusion_volume_add(v);
 	return r;
 }
 
@@ -165,7 +165,7 @@ int fusion_volume_mark_deleted(struct fusion_pool *pool, u32 id)
 		      fusion_pool_name(pool), id);
 		r = -ENODEV;
 	} else {
-		v->deleting = true;
+		fusion_volume_set_deleting(v, true);
 		r = volume_commit(pool, v);
 	}
 	mutex_unlock(&pool->commit_lock);
@@ -258,8 +258,7 @@ static int delete_step(struct fusion_pool *pool, struct fusion_volume *v,
 		/* half a step must not be committed by anybody else */
 		fusion_pool_set_mode(pool, FUSION_RO);
 	} else if (*done) {
-		list_del(&v->list);
-		kfree(v);
+		fusion_volume_remove(v);
 	}
 	return r;
 }
@@ -299,10 +298,16 @@ int fusion_volumes_delete_marked(struct fusion_pool *pool)
 	int r = 0;
 
 	mutex_lock(&pool->delete_lock);
-	/* The last changes of the volumes must be in the trees. */
-	r = fusion_commit(pool);
 	mutex_lock(&pool->commit_lock);
 	while (!r && (v = next_marked(pool))) {
+		mutex_unlock(&pool->commit_lock);
+		/* it stays: deletions are one at a time */
+		fusion_volume_wait_unused(v);
+		/* the last changes of the volume must be in the trees */
+		r = fusion_commit(pool);
+		mutex_lock(&pool->commit_lock);
+		if (r)
+			break;
 		fusion_map_drop_volume(&pool->map, v->id);
 		do {
 			/* the mark is durable: the next activation goes on */

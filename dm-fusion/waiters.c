@@ -51,6 +51,7 @@ void fusion_waiters_init(struct fusion_pool *pool)
 {
 	spin_lock_init(&pool->waiters_lock);
 	INIT_LIST_HEAD(&pool->waiters);
+	INIT_LIST_HEAD(&pool->crowd);
 	INIT_LIST_HEAD(&pool->parked);
 	INIT_DELAYED_WORK(&pool->parked_timeout, parked_timeout);
 }
@@ -60,28 +61,42 @@ void fusion_waiters_exit(struct fusion_pool *pool)
 	cancel_delayed_work_sync(&pool->parked_timeout);
 }
 
-void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
-			   struct fusion_volume *volume)
+/* Add @w to @list, and have a commit begin. */
+static void waiter_add(struct fusion_pool *pool, struct fusion_waiter *w,
+		       struct list_head *list)
 {
 	blk_status_t status = BLK_STS_OK;
 	unsigned long flags;
 
-	w->volume = volume;
 	spin_lock_irqsave(&pool->waiters_lock, flags);
 	/* after this, changes that free space are in this epoch or earlier */
 	w->epoch = READ_ONCE(pool->epochs.current_number);
-	/* and a look for space before the last freeing says nothing */
-	if (w->freed != pool->freed)
-		w->judged = false;
 	if (!fusion_pool_writable(pool))
 		status = BLK_STS_IOERR;
 	else
-		list_add_tail(&w->list, &pool->waiters);
+		list_add_tail(&w->list, list);
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
 	if (status)
 		w->fail(w, status);
 	else
 		fusion_commit_kick(pool);
+}
+
+void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w)
+{
+	w->judged = false;
+	waiter_add(pool, w, &pool->crowd);
+}
+
+void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
+			   struct fusion_volume *volume)
+{
+	w->volume = volume;
+	/* a look for space before the last freeing says nothing */
+	if (w->freed != READ_ONCE(pool->freed))
+		w->judged = false;
+	waiter_add(pool, w, &pool->waiters);
+	fusion_reclaim_kick(pool);
 }
 
 /* Say so, and how long the parked wait; unless space came in between. */
@@ -110,14 +125,22 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 	LIST_HEAD(fail);
 
 	spin_lock_irq(&pool->waiters_lock);
+	list_for_each_entry_safe(w, next, &pool->crowd, list) {
+		if (w->epoch > number) {
+			again = true;
+			continue;
+		}
+		w->status = BLK_STS_IOERR;
+		list_move_tail(&w->list, ro ? &fail : &retry);
+	}
 	list_for_each_entry_safe(w, next, &pool->waiters, list) {
 		if (w->epoch > number) {
 			again = true;
 		} else if (ro) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
-		} else if (freeing) {
-			/* fusion_waiters_freed() will follow */
+		} else if (freeing || READ_ONCE(pool->space.reclaimable)) {
+			/* fusion_waiters_freed() or another commit follows */
 			continue;
 		} else if (w->judged) {
 			park = true;

@@ -2,10 +2,12 @@
 /*
  * Waiters: writes that found no space, or no room in the epoch.
  *
- * A waiter first waits for a commit that covers the epoch it came in: changes
- * already made may free what it needs.  If then there is still no space and
- * none on its way, it fails or, with queue_if_no_space, is parked until space
- * is freed or no_space_timeout ends.
+ * Who wants room in the epoch goes on after a commit of it.
+ *
+ * Who wants space first waits for a commit that covers the epoch it came in:
+ * changes already made may free what it needs; and as long as reclaim may make
+ * some.  If then there is still no space and none on its way, it fails or, with
+ * queue_if_no_space, is parked until space is freed or no_space_timeout ends.
  */
 #ifndef DM_FUSION_WAITERS_H
 #define DM_FUSION_WAITERS_H
@@ -22,9 +24,12 @@ static inline void fusion_waiter_look(struct fusion_pool *pool,
 	w->freed = READ_ONCE(pool->freed);
 }
 
+/* Wait for room in the epoch; @w's callbacks are set. */
+void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w);
+
 /*
- * Wait; @w's callbacks are set, @w->judged is false at first, kept when the
- * retry finds no space again, and false for who waits for room in the epoch.
+ * Wait for space; @w's callbacks are set, @w->judged is false at first, and
+ * kept when the retry finds no space again.
  */
 void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);

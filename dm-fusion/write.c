@@ -76,7 +76,17 @@ static void write_wait_failed(struct fusion_waiter *w, blk_status_t status)
 	write_fail(container_of(w, struct fusion_io, waiter), status);
 }
 
-/* Let the block go and wait for space, or for room in the epoch. */
+/* Let the block go and wait for room in the epoch. */
+static int write_wait_room(struct fusion_io *io)
+{
+	write_unhold(io);
+	io->waiter.retry = write_retry;
+	io->waiter.fail = write_wait_failed;
+	fusion_wait_for_room(io->volume->pool, &io->waiter);
+	return DM_MAPIO_SUBMITTED;
+}
+
+/* As above, for space. */
 static int write_wait(struct fusion_io *io)
 {
 	write_unhold(io);
@@ -154,8 +164,7 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 
 	if (io->pages & ~t->top.mask) {
 		if (unlikely(fusion_commit_crowded(pool))) {
-			io->waiter.judged = false;
-			return write_wait(io);
+			return write_wait_room(io);
 		}
 		r = fusion_update_prepare(&pool->map, &io->update,
 					  io->volume->id, io->block, false,
@@ -177,8 +186,7 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 	int r;
 
 	if (unlikely(fusion_commit_crowded(pool))) {
-		io->waiter.judged = false;
-		return write_wait(io);
+		return write_wait_room(io);
 	}
 	if (unlikely(READ_ONCE(pool->metadata_low)))
 		return write_wait(io);
@@ -197,7 +205,7 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 		r = fusion_set_refill(&pool->space, class, &pool->commit_lock);
 		if (!r)
 			return -EAGAIN;
-		return r == -ENOSPC ? write_wait(io) :
+		return r == -ENOSPC || r == -EDQUOT ? write_wait(io) :
 			write_fail(io, errno_to_blk_status(r));
 	}
 	io->top.mask = io->pages;

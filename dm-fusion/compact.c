@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Compaction.  See compact.h.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "commit.h"
+#include "compact.h"
+#include "mode.h"
+#include "set.h"
+#include "volume-table.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Stripes whose owners one walk finds, and what they are to give back. */
+#define VICTIMS_MAX	2048
+#define GAIN_MIN	16
+#define GAIN_MAX	1024
+/* Groups of the map read before commits may pass. */
+#define WALK_STEP	64
+
+/* A block to be moved. */
+struct fusion_victim {
+	u64 key;
+	u64 from;
+};
+
+/* ---- owners ---- */
+
+struct walk {
+	struct fusion_pool *pool;
+	struct fusion_class *class;
+	unsigned int max_live;
+	unsigned int count;
+	u64 stripe[VICTIMS_MAX];	/* best first */
+	u16 order[VICTIMS_MAX];		/* of the above, by id */
+	u64 *owner;			/* d of each stripe */
+};
+
+static int walk_cmp(const void *a, const void *b, const void *priv)
+{
+	const struct walk *w = priv;
+	u64 x = w->stripe[*(const u16 *)a], y = w->stripe[*(const u16 *)b];
+
+	return x < y ? -1 : x > y;
+}
+
+/* The index of @stripe, or -1. */
+static int walk_find(const struct walk *w, u64 stripe)
+{
+	int low = 0, high = w->count - 1;
+
+	while (low <= high) {
+		int middle = (low + high) / 2, i = w->order[middle];
+
+		if (w->stripe[i] == stripe)
+			return i;
+		if (w->stripe[i] < stripe)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return -1;
+}
+
+static void walk_group(struct walk *w, u32 volume, u64 group,
+		       const struct fusion_disk_base *base)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_GROUP_BLOCKS; i++) {
+		u64 place = le64_to_cpu(base->place[i]);
+		int at;
+
+		if (!place ||
+		    !fusion_space_place_ok(&w->pool->space, place) ||
+		    fusion_space_live(&w->pool->space,
+				      fusion_place_stripe(place)) > w->max_live)
+			continue;
+		at = walk_find(w, fusion_place_stripe(place));
+		if (at >= 0 && fusion_place_slot(place) < w->class->d)
+			w->owner[at * w->class->d + fusion_place_slot(place)] =
+				fusion_block_key(volume,
+						 (group << FUSION_GROUP_SHIFT) + i);
+	}
+}
+
+/* WALK_STEP groups of @v from *@group on.  -ENODATA: those were all. */
+static int walk_step(struct walk *w, struct fusion_volume *v, u64 *group,
+		     struct fusion_disk_base *base)
+{
+	struct fusion_md *md = w->pool->md;
+	unsigned int i;
+	int r;
+
+	r = fusion_md_read_begin(md, true);
+	if (r)
+		return r;
+	for (i = 0; !r && i < WALK_STEP; i++) {
+		r = fusion_md_read_next_base(md, true, v->id, group, base);
+		if (!r)
+			walk_group(w, v->id, (*group)++, base);
+	}
+	fusion_md_read_end(md);
+	cond_resched();
+	return r;
+}
+
+static int walk_volumes(struct walk *w)
+{
+	struct fusion_disk_base *base;
+	struct fusion_volume *v;
+	u64 group;
+	u32 id;
+	int r = 0;
+
+	base = kmalloc(sizeof(*base), GFP_NOIO);
+	if (!base)
+		return -ENOMEM;
+	for (id = 0; !r && (v = fusion_volume_get_from(w->pool, id)); id++) {
+		id = v->id;
+		group = 0;
+		if (v->class == w->class)
+			while (!r)
+				r = READ_ONCE(w->pool->reclaim.stop) ? -EINTR :
+					walk_step(w, v, &group, base);
+		fusion_volume_put(v);
+		if (r == -ENODATA)
+			r = 0;
+	}
+	kfree(base);
+	return r;
+}
+
+/* ---- what is to be moved ---- */
+
+/* The owners that were found, best stripes first. */
+static int victims_list(struct fusion_victims *victims, const struct walk *w)
+{
+	unsigned int d = w->class->d, i, n = 0;
+	struct fusion_victim *item;
+
+	item = kvmalloc_array(w->count * d, sizeof(*item), GFP_NOIO);
+	if (!item)
+		return -ENOMEM;
+	for (i = 0; i < w->count * d; i++) {
+		if (w->owner[i] == FUSION_NO_OWNER)
+			continue;
+		item[n].key = w->owner[i];
+		item[n++].from = fusion_place(w->stripe[i / d], i % d);
+	}
+	spin_lock(&victims->lock);
+	swap(victims->item, item);
+	victims->class = w->class;
+	victims->next = 0;
+	victims->count = n;
+	spin_unlock(&victims->lock);
+	kvfree(item);
+	return n ? 0 : -ENOENT;
+}
+
+static int victims_walk(struct walk *w, struct fusion_victims *victims)
+{
+	struct fusion_space *s = &w->pool->space;
+	u64 gain = s->slow_zone / w->class->k / 2;
+	unsigned int i;
+	int r;
+
+	gain = clamp_t(u64, gain, GAIN_MIN, GAIN_MAX);
+	w->count = fusion_space_victims(s, w->class, w->max_live, gain,
+					w->stripe, VICTIMS_MAX);
+	if (!w->count)
+		return -ENOENT;
+	for (i = 0; i < w->count; i++)
+		w->order[i] = i;
+	sort_r(w->order, w->count, sizeof(*w->order), walk_cmp, NULL, w);
+	w->owner = kvmalloc_array(w->count * w->class->d, sizeof(*w->owner),
+				  GFP_NOIO);
+	if (!w->owner)
+		return -ENOMEM;
+	memset(w->owner, 0xff, w->count * w->class->d * sizeof(*w->owner));
+	BUILD_BUG_ON(FUSION_NO_OWNER != ~0ULL);
+	r = walk_volumes(w);
+	if (!r)
+		r = victims_list(victims, w);
+	kvfree(w->owner);
+	return r;
+}
+
+/* Are there blocks of @class to move? */
+static bool victims_any(struct fusion_victims *victims,
+			struct fusion_class *class)
+{
+	bool any;
+
+	spin_lock(&victims->lock);
+	any = victims->class == class && victims->next < victims->count;
+	spin_unlock(&victims->lock);
+	return any;
+}
+
+/*
+ * Find blocks to move, if there are none left.  Commits, and waits for grace
+ * periods: who has a grace reference must not wait for the walk.
+ */
+static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
+			  unsigned int max_live)
+{
+	struct fusion_victims *victims = &pool->victims;
+	struct walk *w;
+	int r = 0;
+
+	mutex_lock(&victims->walk_lock);
+	if (victims_any(victims, class))
+		goto out;
+	/* what moved last is seen by the walk */
+	r = fusion_commit(pool);
+	if (!r)
+		r = fusion_space_load(&pool->space, class, &pool->commit_lock);
+	if (r)
+		goto out;
+	w = kvzalloc(sizeof(*w), GFP_NOIO);
+	r = -ENOMEM;
+	if (w) {
+		w->pool = pool;
+		w->class = class;
+		w->max_live = max_live;
+		r = victims_walk(w, victims);
+	}
+	kvfree(w);
+out:
+	mutex_unlock(&victims->walk_lock);
+	return r;
+}
+
+static bool victims_next(struct fusion_pool *pool, struct fusion_class *class,
+			 struct fusion_victim *item)
+{
+	struct fusion_victims *victims = &pool->victims;
+	bool found;
+
+	spin_lock(&victims->lock);
+	found = victims->class == class && victims->next < victims->count;
+	if (found)
+		*item = victims->item[victims->next++];
+	spin_unlock(&victims->lock);
+	return found;
+}
+
+void fusion_compact_init(struct fusion_pool *pool)
+{
+	mutex_init(&pool->victims.walk_lock);
+	spin_lock_init(&pool->victims.lock);
+}
+
+void fusion_compact_exit(struct fusion_pool *pool)
+{
+	kvfree(pool->victims.item);
+}
+
+/* ---- moving ---- */
+
+/* Take slot @i's block in, if it is still there.  0 also if it is not. */
+static int compact_gather(struct fusion_move *m, unsigned int i)
+{
+	int r;
+
+	if (!fusion_move_hold(m, i)) {
+		m->hot = 0;
+		atomic64_inc(&m->pool->compacted.given_up);
+		return 0;
+	}
+	r = fusion_move_look(m, i);
+	fusion_move_drop(m, 1ULL << i);
+	return r;
+}
+
+/* The live slots, to the fresh stripe. */
+static int compact_write(struct fusion_move *m)
+{
+	struct fusion_class *class = m->stripe->class;
+	struct fusion_seal *seal;
+	u64 written = m->live;
+	int r;
+
+	seal = kmalloc(sizeof(*seal), GFP_NOIO);
+	if (!seal)
+		return -ENOMEM;
+	r = fusion_move_read(m, written);
+	if (!r) {
+		fusion_stripe_parity(m->stripe, written);
+		r = fusion_move_write(m, written |
+				      fusion_mask(class->d, class->p));
+	}
+	if (r)
+		goto out;
+	fusion_move_close(m);
+	atomic64_add(hweight64(m->hot), &m->pool->compacted.given_up);
+	r = -ENODATA;
+	if (!m->live)
+		goto out;
+	seal->stripe = m->to;
+	seal->written = written;
+	seal->set = NULL;
+	/* before anything in it is live: no commit frees it in between */
+	fusion_space_unhold(&m->pool->space, m->to, true);
+	fusion_move_switch(m, seal);
+	atomic64_inc(&m->pool->compacted.done);
+	return 0;
+out:
+	kfree(seal);
+	return r;
+}
+
+/* Write what was gathered, if it is worth it; and end the move. */
+static int compact_end(struct fusion_move *m, int r, bool worth)
+{
+	struct fusion_progress *stats = &m->pool->compacted;
+
+	if (!r && worth && m->live)
+		r = compact_write(m);
+	else if (!r)
+		r = -ENODATA;
+	if (r)
+		fusion_space_unhold(&m->pool->space, m->to, false);
+	fusion_move_end(m);
+	atomic64_add(m->read_pages, &stats->read_pages);
+	atomic64_add(m->written_pages, &stats->written_pages);
+	return r;
+}
+
+/*
+ * Fill the slots from the list.  *@worth: the stripe is full, or empties two.
+ */
+static int stripe_gather(struct fusion_move *m, bool *worth)
+{
+	struct fusion_class *class = m->stripe->class;
+	struct fusion_victim item;
+	u64 first = FUSION_NO_STRIPE;
+	unsigned int i = 0;
+	int r;
+
+	*worth = false;
+	while (i < class->d && victims_next(m->pool, class, &item)) {
+		if (!fusion_move_set(m, i, item.key, item.from))
+			continue;
+		r = compact_gather(m, i);
+		if (r)
+			return r;
+		if (!(m->live & (1ULL << i))) {
+			fusion_move_clear(m, i);
+			continue;
+		}
+		if (first == FUSION_NO_STRIPE)
+			first = fusion_place_stripe(item.from);
+		*worth |= fusion_place_stripe(item.from) != first;
+		i++;
+	}
+	return 0;
+}
+
+int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
+			  struct fusion_class *class, unsigned int max_live)
+{
+	struct fusion_stripe_pool *sp;
+	unsigned int grace;
+	bool worth;
+	int r;
+
+	sp = fusion_stripe_background(pool, class);
+	if (!sp)
+		return -ENOMEM;
+	r = victims_any(&pool->victims, class) ? 0 :
+		victims_refill(pool, class, max_live);
+	if (r)
+		return r;
+	fusion_move_init(m, pool);
+	r = fusion_space_draw_reserved(&pool->space, class, &m->to);
+	if (r)
+		return r;
+	m->stripe = fusion_stripe_get(sp);
+	grace = fusion_grace_enter(&pool->grace);
+	r = stripe_gather(m, &worth);
+	r = compact_end(m, r, worth);
+	fusion_grace_leave(&pool->grace, grace);
+	fusion_stripe_put(sp, m->stripe);
+	return r == -ENODATA ? 0 : r;
+}
+
+/* ---- sets ---- */
+
+/* Take the live blocks of @set in, from slot *@i on. */
+static int set_gather(struct fusion_move *m, const struct fusion_set *set,
+		      unsigned int *i)
+{
+	struct fusion_class *class = set->class;
+	unsigned int slot;
+	int r;
+
+	for (slot = 0; slot < class->d && *i < class->d; slot++) {
+		if (set->owner[slot] == FUSION_NO_OWNER ||
+		    !fusion_move_set(m, *i, set->owner[slot],
+				     fusion_place(set->stripe[0], slot)))
+			continue;
+		r = compact_gather(m, *i);
+		if (r)
+			return r;
+		if (m->live & (1ULL << *i))
+			++*i;
+		else
+			fusion_move_clear(m, *i);
+	}
+	return 0;
+}
+
+int fusion_compact_sets(struct fusion_pool *pool, struct fusion_move *m)
+{
+	struct fusion_set *set[FUSION_MAX_MEMBERS];
+	struct fusion_stripe_pool *sp;
+	unsigned int grace[FUSION_MAX_MEMBERS], count, i, slots = 0;
+	bool entered[FUSION_MAX_MEMBERS];
+	struct fusion_class *class;
+	int r;
+
+	count = fusion_sets_take_sparse(&pool->space, set, ARRAY_SIZE(set));
+	if (!count)
+		return -ENOENT;
+	class = set[0]->class;
+	fusion_move_init(m, pool);
+	r = -ENOMEM;
+	sp = fusion_stripe_background(pool, class);
+	if (sp)
+		r = fusion_space_draw_reserved(&pool->space, class, &m->to);
+	if (r)
+		goto out;
+	m->stripe = fusion_stripe_get(sp);
+	for (i = 0; i < count; i++) {
+		entered[i] = fusion_sets_enter(&pool->space, set[i], &grace[i]);
+		if (!r && entered[i])
+			r = set_gather(m, set[i], &slots);
+	}
+	r = compact_end(m, r, true);
+	for (i = 0; i < count; i++)
+		if (entered[i])
+			fusion_grace_leave(&pool->grace, grace[i]);
+	fusion_stripe_put(sp, m->stripe);
+out:
+	for (i = 0; i < count; i++)
+		fusion_sets_give_back(&pool->space, set[i]);
+	return r == -ENODATA ? -ENOENT : r;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Policy.  See policy.h.
+ */
+#include "policy.h"
+
+#define RESERVE_MIN		4
+#define RESERVE_MAX		64
+#define RESERVE_PART		32	/* of a class's stripes */
+
+#define SLOW_PART		64	/* of the pool */
+/* Zones above the first one in which compaction works already. */
+#define EARLY_ZONES		2
+
+#define SHARE_ONE		256
+#define SHARE_MIN		(SHARE_ONE / 8)
+
+/* Less than this a second is no load: timestamps, a journal's heartbeat. */
+#define IDLE_KIB		64
+
+void fusion_tunables_default(struct fusion_tunables *t)
+{
+	*t = (struct fusion_tunables) {
+		.age_s = 300,
+		.idle_ms = 5000,
+		.limit_percent = 10,
+		.soft_percent = 50,
+		/* FusionRAID, section 3.3: 40 MB/s a member */
+		.load_kib = 40000000 / 1024,
+	};
+}
+
+u64 fusion_replica_limit(const struct fusion_tunables *t,
+			 const struct fusion_stock *s)
+{
+	u64 part = s->total / 100 * t->limit_percent;
+	u64 half = fusion_stock_available(s) / 2;
+
+	return part < half ? part : half;
+}
+
+u32 fusion_reserve_stripes(u32 stripes)
+{
+	u32 reserve = stripes / RESERVE_PART;
+
+	if (reserve < RESERVE_MIN)
+		return RESERVE_MIN;
+	return reserve < RESERVE_MAX ? reserve : RESERVE_MAX;
+}
+
+u64 fusion_slow_zone(u64 total)
+{
+	return total / SLOW_PART;
+}
+
+u32 fusion_writers_share(u64 available, u64 zone)
+{
+	u64 share;
+
+	if (available >= zone)
+		return 2 * SHARE_ONE;
+	share = 2 * SHARE_ONE * available / zone;
+	return share < SHARE_MIN ? SHARE_MIN : share;
+}
+
+enum fusion_effort fusion_convert_effort(const struct fusion_tunables *t,
+					 const struct fusion_stock *s,
+					 u64 oldest_ms, u64 idle_ms,
+					 bool waiting)
+{
+	u64 limit = fusion_replica_limit(t, s);
+
+	if (!s->replicated)
+		return FUSION_REST;
+	if (waiting || s->replicated >= limit ||
+	    fusion_stock_available(s) < fusion_slow_zone(s->total))
+		return FUSION_INSIST;
+	if (t->paused)
+		return FUSION_REST;
+	if (s->replicated >= limit / 100 * t->soft_percent ||
+	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
+	    (t->idle_ms && idle_ms >= t->idle_ms))
+		return FUSION_YIELD;
+	return FUSION_REST;
+}
+
+enum fusion_effort fusion_compact_effort(u64 available, u64 zone, bool waiting)
+{
+	if (waiting || available < zone)
+		return FUSION_INSIST;
+	return available < (1 + EARLY_ZONES) * zone ? FUSION_YIELD : FUSION_REST;
+}
+
+unsigned int fusion_victim_live(enum fusion_effort effort, unsigned int d)
+{
+	return effort == FUSION_INSIST ? d - 1 : d / 2;
+}
+
+bool fusion_member_busy(const struct fusion_tunables *t, u64 bytes, u32 ms)
+{
+	return t->load_kib && bytes * 1000 > (u64)t->load_kib * 1024 * ms;
+}
+
+bool fusion_member_idle(u64 bytes, u32 ms)
+{
+	return bytes * 1000 <= (u64)IDLE_KIB * 1024 * ms;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Policy: when the background works, how hard, and how much it leaves to those
+ * who write.  Pure; any context.
+ *
+ * Space is counted in blocks over all members, or in stripes of one class.
+ */
+#ifndef DM_FUSION_POLICY_H
+#define DM_FUSION_POLICY_H
+
+#include "pure.h"
+
+/* What an administrator may change while the pool runs: message "set". */
+struct fusion_tunables {
+	u32 paused;		/* only what writers wait for, and requests */
+	u32 age_s;		/* sets older than this are converted; 0: never */
+	u32 idle_ms;		/* all are, after so long without load; 0: never */
+	u32 limit_percent;	/* of the pool: the replicated area's limit */
+	u32 soft_percent;	/* of that limit: where conversion begins */
+	u32 load_kib;		/* a second, on a member: above it, others wait */
+	u32 rate_kib;		/* a second: of background I/O; 0: no limit */
+};
+
+void fusion_tunables_default(struct fusion_tunables *t);
+
+/* How hard the background works. */
+enum fusion_effort {
+	FUSION_REST,
+	FUSION_YIELD,		/* while the load allows it */
+	FUSION_INSIST,		/* whatever the load: writers depend on it */
+};
+
+struct fusion_stock {		/* blocks */
+	u64 total;
+	u64 free;
+	u64 reserve;		/* of @free: for the background alone */
+	u64 replicated;		/* in closed sets, live or not */
+};
+
+/* What is free to those who write. */
+static inline u64 fusion_stock_available(const struct fusion_stock *s)
+{
+	return s->free > s->reserve ? s->free - s->reserve : 0;
+}
+
+/*
+ * The replicated area's limit, in blocks: limit_percent of the pool, and half
+ * of what is free beyond the reserve.
+ */
+u64 fusion_replica_limit(const struct fusion_tunables *t,
+			 const struct fusion_stock *s);
+
+/*
+ * Stripes of a class, which has @stripes in its bands, that only the
+ * background may draw: what compaction needs to go on when nothing else is
+ * free, until a commit makes free what it has emptied.
+ */
+u32 fusion_reserve_stripes(u32 stripes);
+
+/* Below so many available blocks those who write are slowed down. */
+u64 fusion_slow_zone(u64 total);
+
+/*
+ * Of each freed block, how much those who write get, in 1/256, when @available
+ * of a zone of @zone are left: from 2 at the zone's upper end down to 1/8.  So
+ * space settles where as much is drawn as is freed.
+ */
+u32 fusion_writers_share(u64 available, u64 zone);
+
+/*
+ * Conversion: @oldest_ms is the age of the oldest set, @idle_ms how long the
+ * members have had no load; @waiting: somebody waits for space.
+ */
+enum fusion_effort fusion_convert_effort(const struct fusion_tunables *t,
+					 const struct fusion_stock *s,
+					 u64 oldest_ms, u64 idle_ms,
+					 bool waiting);
+
+/* Compaction of a class for which @available blocks are free; slow zone @zone. */
+enum fusion_effort fusion_compact_effort(u64 available, u64 zone, bool waiting);
+
+/*
+ * The most live slots, of @d, that a stripe may have to be worth emptying at
+ * @effort.
+ */
+unsigned int fusion_victim_live(enum fusion_effort effort, unsigned int d);
+
+/* Is a set with @live of @d slots better moved than converted in place? */
+static inline bool fusion_set_sparse(unsigned int live, unsigned int d)
+{
+	return live <= d / 2;
+}
+
+/* Is a member with @bytes of load in @ms too busy for who yields? */
+bool fusion_member_busy(const struct fusion_tunables *t, u64 bytes, u32 ms);
+/* Is it idle? */
+bool fusion_member_idle(u64 bytes, u32 ms);
+
+#endif /* DM_FUSION_POLICY_H */

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reclaim.  See reclaim.h.
+ */
+#include <linux/part_stat.h>
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "compact.h"
+#include "convert.h"
+#include "mode.h"
+#include "reclaim.h"
+#include "set.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Jobs that work when nobody depends on it. */
+#define YIELDING_JOBS		2
+/* Of the slots of RAID stripes: so few dead ones are not worth a request. */
+#define DEAD_PART		128
+
+static struct fusion_pool *pool_of(struct fusion_reclaim *rc)
+{
+	return container_of(rc, struct fusion_pool, reclaim);
+}
+
+/* ---- what to do ---- */
+
+/* Somebody waits for space, or for the replicated area. */
+static bool reclaim_waiting(struct fusion_pool *pool)
+{
+	return !list_empty_careful(&pool->waiters);
+}
+
+static u64 reclaim_idle_ms(const struct fusion_reclaim *rc)
+{
+	return jiffies_to_msecs(jiffies - READ_ONCE(rc->busy_since));
+}
+
+static enum fusion_effort convert_effort(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	struct fusion_stock stock;
+
+	fusion_space_stock(&pool->space, &stock);
+	return fusion_convert_effort(&rc->tunables, &stock,
+				     fusion_sets_oldest_ms(&pool->space),
+				     reclaim_idle_ms(rc),
+				     reclaim_waiting(pool));
+}
+
+static enum fusion_effort compact_effort(struct fusion_pool *pool,
+					 struct fusion_class *class)
+{
+	enum fusion_effort effort;
+
+	if (!READ_ONCE(class->stripes))
+		return FUSION_REST;
+	effort = fusion_compact_effort(fusion_space_available_blocks(&pool->space,
+								     class),
+				       pool->space.slow_zone,
+				       reclaim_waiting(pool));
+	return effort == FUSION_YIELD && pool->reclaim.tunables.paused ?
+		FUSION_REST : effort;
+}
+
+/* Has the background moved as much as it may for now? */
+static bool reclaim_slowed(const struct fusion_reclaim *rc)
+{
+	return READ_ONCE(rc->tunables.rate_kib) &&
+		atomic64_read(&rc->rate_bytes) <= 0;
+}
+
+/* ---- one step ---- */
+
+static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	enum fusion_effort effort = convert_effort(pool);
+	u64 number = U64_MAX, busy = 0;
+	int r = -ENOENT;
+
+	if (effort != FUSION_INSIST) {
+		if (reclaim_slowed(rc))
+			return -ENOENT;
+		if (READ_ONCE(rc->asked))
+			number = rc->asked_number;
+		else if (effort == FUSION_YIELD)
+			busy = READ_ONCE(rc->busy);
+		else
+			return -ENOENT;
+	}
+	if (!busy)
+		r = fusion_compact_sets(pool, m);
+	if (r == -ENOENT || r == -ENOSPC)
+		r = fusion_convert_next(pool, m, number, busy,
+					effort == FUSION_INSIST);
+	return r;
+}
+
+/* Is more dead than a request leaves? */
+static bool much_dead(struct fusion_pool *pool)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	u64 slots = READ_ONCE(super->raid_slots);
+	u64 used = READ_ONCE(super->raid_live) +
+		READ_ONCE(super->raid_parity_slots);
+
+	return slots > used && slots - used > slots / DEAD_PART;
+}
+
+static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
+			 struct fusion_class *class)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	enum fusion_effort effort = compact_effort(pool, class);
+
+	if (effort != FUSION_INSIST) {
+		if (reclaim_slowed(rc))
+			return -ENOENT;
+		if (READ_ONCE(rc->asked) && much_dead(pool))
+			effort = FUSION_INSIST;
+		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
+			return -ENOENT;
+	}
+	return fusion_compact_stripe(pool, m, class,
+				     fusion_victim_live(effort, class->d));
+}
+
+/* The classes that have the least first. */
+static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
+{
+	struct fusion_space *s = &pool->space;
+	struct fusion_class *class;
+	u32 tried = 0;
+	int r = -ENOENT;
+
+	do {
+		u64 least = U64_MAX, has;
+		unsigned int i;
+
+		class = NULL;
+		for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+			has = fusion_space_available_blocks(s, s->class[i]);
+			if (tried & (1U << i) || has >= least)
+				continue;
+			least = has;
+			class = s->class[i];
+		}
+		if (!class)
+			return -ENOENT;
+		tried |= 1U << class->index;
+		r = reclaim_class(pool, m, class);
+	} while (r == -ENOENT);
+	return r;
+}
+
+/* 0: something was done; -ENOENT: there is nothing to do. */
+static int reclaim_step(struct fusion_pool *pool, struct fusion_move *m)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	int r;
+
+	m->read_pages = 0;
+	m->written_pages = 0;
+	r = reclaim_sets(pool, m);
+	if (r == -ENOENT)
+		r = reclaim_stripes(pool, m);
+	atomic64_sub((m->read_pages + m->written_pages) << FUSION_PAGE_SHIFT,
+		     &rc->rate_bytes);
+	return r;
+}
+
+/* ---- the jobs ---- */
+
+static int reclaim_load(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	int r = 0;
+
+	mutex_lock(&rc->load_lock);
+	if (!rc->loaded) {
+		r = fusion_convert_load(pool, &rc->stop);
+		rc->loaded = !r;
+	}
+	mutex_unlock(&rc->load_lock);
+	return r;
+}
+
+static void reclaim_queue(struct fusion_reclaim *rc, unsigned int jobs)
+{
+	unsigned int i;
+
+	for (i = 0; i < jobs; i++)
+		queue_work(rc->wq, &rc->job[i].work);
+}
+
+/*
+ * Nothing more could be gained, as of news number @news.  Then who waits for
+ * space need not wait for us; unless there was news meanwhile.
+ */
+static void reclaim_exhausted(struct fusion_pool *pool, u64 news)
+{
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+
+	if (reclaim_waiting(pool)) {
+		/* sets that are open could be converted, too */
+		for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+			if (fusion_sets_close_idle(s, s->class[i]))
+				news = 0;
+		if (!news)
+			fusion_commit(pool);
+	}
+	WRITE_ONCE(s->reclaimable, false);
+	/* pairs with fusion_commit(): the number before the mark */
+	smp_mb();
+	if (READ_ONCE(pool->reclaim.news) != news) {
+		WRITE_ONCE(s->reclaimable, true);
+		fusion_reclaim_kick(pool);
+	} else if (reclaim_waiting(pool)) {
+		fusion_commit_kick(pool);
+	}
+}
+
+static void reclaim_job(struct work_struct *work)
+{
+	struct fusion_reclaim_job *job = container_of(work,
+						      struct fusion_reclaim_job,
+						      work);
+	struct fusion_pool *pool = job->pool;
+	struct fusion_reclaim *rc = &pool->reclaim;
+	u64 news = 0;
+	int r;
+
+	atomic_inc(&rc->running);
+	r = reclaim_load(pool);
+	while (!r) {
+		if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool)) {
+			r = -EINTR;
+			break;
+		}
+		news = READ_ONCE(rc->news);
+		if (fusion_commit_crowded(pool))
+			r = fusion_commit(pool);
+		if (!r)
+			r = reclaim_step(pool, job->move);
+		if (r == -ENOSPC)
+			r = fusion_commit_and_free(pool);
+		else if (!r && reclaim_waiting(pool))
+			fusion_commit_kick(pool);
+		cond_resched();
+	}
+	if (r != -ENOENT && r != -EINTR) {
+		WRITE_ONCE(rc->error, r);
+		DMERR_LIMIT("%s: conversion or compaction ended with error %d",
+			    fusion_pool_name(pool), r);
+	}
+	if (atomic_dec_and_test(&rc->running) && r == -ENOENT)
+		reclaim_exhausted(pool, news);
+}
+
+/* ---- the tick ---- */
+
+/* What others than the background had @m do since the last look, in bytes. */
+static u64 member_load(struct fusion_member *m)
+{
+	u64 all = part_stat_read_accum(m->bdev, sectors) << SECTOR_SHIFT;
+	u64 own = atomic64_read(&m->background_bytes);
+	u64 load = all > own ? all - own : 0, since;
+
+	since = load > m->load_bytes ? load - m->load_bytes : 0;
+	m->load_bytes = load;
+	return since;
+}
+
+static void reclaim_sample(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	u32 ms = jiffies_to_msecs(jiffies - rc->sampled), i;
+	u64 busy = 0, rate;
+	bool idle = true;
+
+	if (ms < jiffies_to_msecs(FUSION_RECLAIM_TICK) / 2)
+		return;
+	rc->sampled = jiffies;
+	for (i = 0; i < pool->layout.n; i++) {
+		u64 bytes = member_load(&pool->member[i]);
+
+		if (fusion_member_busy(&rc->tunables, bytes, ms))
+			busy |= 1ULL << i;
+		idle &= fusion_member_idle(bytes, ms);
+	}
+	WRITE_ONCE(rc->busy, busy);
+	if (!idle)
+		WRITE_ONCE(rc->busy_since, jiffies);
+	/* what was not used does not add up */
+	rate = (u64)rc->tunables.rate_kib * 1024;
+	if (atomic64_read(&rc->rate_bytes) < (s64)rate)
+		atomic64_add(rate * ms / 1000, &rc->rate_bytes);
+}
+
+static enum fusion_effort reclaim_effort(struct fusion_pool *pool)
+{
+	enum fusion_effort effort = convert_effort(pool);
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
+		effort = max(effort,
+			     compact_effort(pool, pool->space.class[i]));
+	return effort;
+}
+
+static void reclaim_tick(struct work_struct *work)
+{
+	struct fusion_reclaim *rc = container_of(to_delayed_work(work),
+						 struct fusion_reclaim, tick);
+	struct fusion_pool *pool = pool_of(rc);
+	enum fusion_effort effort;
+
+	if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool))
+		return;
+	reclaim_sample(pool);
+	effort = reclaim_effort(pool);
+	if (!rc->loaded)
+		reclaim_queue(rc, 1);
+	else if (effort != FUSION_REST && READ_ONCE(pool->space.reclaimable))
+		reclaim_queue(rc, effort == FUSION_INSIST ?
+			      FUSION_RECLAIM_JOBS : YIELDING_JOBS);
+	/* a commit that brings something winds it up again */
+	if (effort != FUSION_REST || atomic64_read(&pool->space.replica_blocks))
+		queue_delayed_work(rc->wq, &rc->tick, FUSION_RECLAIM_TICK);
+}
+
+/* ---- requests ---- */
+
+static int reclaim_request(struct fusion_background *b)
+{
+	struct fusion_reclaim *rc = container_of(b, struct fusion_reclaim,
+						 request);
+	struct fusion_pool *pool = pool_of(rc);
+	unsigned int i;
+	int r;
+
+	r = reclaim_load(pool);
+	if (r)
+		return r;
+	rc->error = 0;
+	rc->asked_number = fusion_sets_youngest(&pool->space);
+	WRITE_ONCE(rc->asked, true);
+	do {
+		fusion_reclaim_kick(pool);
+		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
+		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
+			flush_work(&rc->job[i].work);
+		if (reclaim_slowed(rc))
+			schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
+	} while (reclaim_slowed(rc) && !fusion_background_stopping(b));
+	WRITE_ONCE(rc->asked, false);
+	if (fusion_background_stopping(b))
+		return -EINTR;
+	if (!fusion_pool_writable(pool))
+		return -EIO;
+	return rc->error ? rc->error : fusion_commit_and_free(pool);
+}
+
+int fusion_reclaim_all(struct fusion_pool *pool)
+{
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
+		fusion_sets_close_idle(&pool->space, pool->space.class[i]);
+	r = fusion_commit(pool);
+	return r ? r : fusion_background_run(&pool->reclaim.request,
+					     pool->slow_wq);
+}
+
+/* ---- tunables ---- */
+
+static const struct {
+	const char *name;
+	size_t offset;
+	u32 max;
+} tunables[] = {
+#define TUNABLE(field, max) { #field, offsetof(struct fusion_tunables, field), max }
+	TUNABLE(paused, 1),
+	TUNABLE(age_s, 7 * 24 * 3600),
+	TUNABLE(idle_ms, 3600 * 1000),
+	TUNABLE(limit_percent, 100),
+	TUNABLE(soft_percent, 100),
+	TUNABLE(load_kib, U32_MAX),
+	TUNABLE(rate_kib, U32_MAX),
+#undef TUNABLE
+};
+
+int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u32 value)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(tunables); i++) {
+		if (strcmp(name, tunables[i].name))
+			continue;
+		if (value > tunables[i].max)
+			return -ERANGE;
+		WRITE_ONCE(*(u32 *)((void *)&pool->reclaim.tunables +
+				    tunables[i].offset), value);
+		fusion_reclaim_kick(pool);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* ---- life ---- */
+
+void fusion_reclaim_start(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+
+	fusion_background_start(&rc->request);
+	WRITE_ONCE(rc->stop, false);
+	rc->sampled = jiffies;
+	WRITE_ONCE(rc->busy_since, jiffies);
+	fusion_reclaim_kick(pool);
+}
+
+void fusion_reclaim_stop(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	unsigned int i;
+
+	fusion_background_stop(&rc->request);
+	WRITE_ONCE(rc->stop, true);
+	cancel_delayed_work_sync(&rc->tick);
+	for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
+		cancel_work_sync(&rc->job[i].work);
+	/* a job that ended may have wound it up */
+	cancel_delayed_work_sync(&rc->tick);
+}
+
+int fusion_reclaim_init(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	unsigned int i;
+
+	fusion_tunables_default(&rc->tunables);
+	fusion_background_init(&rc->request, reclaim_request);
+	INIT_DELAYED_WORK(&rc->tick, reclaim_tick);
+	mutex_init(&rc->load_lock);
+	rc->stop = true;
+	rc->wq = alloc_workqueue("fusion-reclaim", WQ_MEM_RECLAIM | WQ_UNBOUND,
+				 FUSION_RECLAIM_JOBS + 1);
+	if (!rc->wq)
+		return -ENOMEM;
+	for (i = 0; i < FUSION_RECLAIM_JOBS; i++) {
+		struct fusion_reclaim_job *job = &rc->job[i];
+
+		INIT_WORK(&job->work, reclaim_job);
+		job->pool = pool;
+		job->move = kvmalloc(sizeof(*job->move), GFP_KERNEL);
+		if (!job->move)
+			goto bad;
+	}
+	return 0;
+bad:
+	fusion_reclaim_exit(pool);
+	return -ENOMEM;
+}
+
+void fusion_reclaim_exit(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
+		kvfree(rc->job[i].move);
+	/* the last commits have wound it up */
+	cancel_delayed_work_sync(&rc->tick);
+	destroy_workqueue(rc->wq);
+}
