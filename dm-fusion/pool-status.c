@@ -78,7 +78,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("14 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu ",
+	DMEMIT("16 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       READ_ONCE(pool->convert.converted),
@@ -86,7 +86,9 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->convert.read_pages),
 	       READ_ONCE(pool->convert.written_pages),
 	       READ_ONCE(pool->scrub.stripes),
-	       READ_ONCE(pool->scrub.mismatches));
+	       READ_ONCE(pool->scrub.mismatches),
+	       READ_ONCE(pool->passdown.ranges),
+	       READ_ONCE(pool->passdown.blocks));
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)

@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "io.h"
 #include "mode.h"
+#include "passdown.h"
 #include "pools.h"
 #include "scrub.h"
 #include "set.h"
@@ -179,6 +180,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		r = -ENOMEM;
 		goto bad_counters;
 	}
+	r = fusion_passdown_init(pool);
+	if (r)
+		goto bad_passdown;
 	r = fusion_commit_init(pool);
 	if (r)
 		goto bad_commit;
@@ -196,6 +200,8 @@ bad_volumes:
 	fusion_volumes_exit(pool);
 	fusion_commit_exit(pool);
 bad_commit:
+	fusion_passdown_exit(pool);
+bad_passdown:
 	free_percpu(pool->counters);
 bad_counters:
 	bioset_exit(&pool->bios);
@@ -225,6 +231,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_large_exit(pool);
 	fusion_stripe_background_exit(pool);
 	fusion_commit_exit(pool);
+	fusion_passdown_exit(pool);
 	fusion_volumes_exit(pool);
 	free_percpu(pool->counters);
 	bioset_exit(&pool->bios);
@@ -312,7 +319,7 @@ int fusion_pool_activate(struct fusion_pool *pool)
 	if (r)
 		return r;
 	pool->activated = true;
-	pool->serving = true;
+	WRITE_ONCE(pool->serving, true);
 	fusion_pool_continue(pool);
 	return 0;
 }
@@ -323,6 +330,7 @@ void fusion_pool_continue(struct fusion_pool *pool)
 	fusion_background_start(&pool->scrub.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
+	fusion_passdown_kick(pool);
 	if (fusion_pool_writable(pool))
 		queue_work(pool->slow_wq, &pool->delete_work);
 }
@@ -332,6 +340,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_lock(&fusion_pools_lock);
 	WRITE_ONCE(pool->active, false);
 	mutex_unlock(&fusion_pools_lock);
+	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
 	fusion_background_stop(&pool->convert.background);
 	fusion_resync_stop(pool);
@@ -343,7 +352,8 @@ void fusion_pool_deactivate(struct fusion_pool *pool)
 
 	if (!pool->serving)
 		return;
-	pool->serving = false;
+	WRITE_ONCE(pool->serving, false);
+	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);
 	cancel_delayed_work_sync(&pool->parked_timeout);
 	cancel_delayed_work_sync(&pool->commit_timer);
