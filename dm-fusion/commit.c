@@ -7,6 +7,7 @@
 #include "commit.h"
 #include "map-apply.h"
 #include "mode.h"
+#include "passdown.h"
 #include "set.h"
 #include "volume-table.h"
 #include "waiters.h"
@@ -83,7 +84,8 @@ static void commit_drained(struct fusion_grace *grace)
 	struct fusion_pool *pool = container_of(grace, struct fusion_pool,
 						grace);
 
-	fusion_space_bury(&pool->space);
+	if (fusion_space_bury(&pool->space))
+		fusion_passdown_kick(pool);
 }
 
 static void commit_ready(struct fusion_grace *grace)
@@ -256,6 +258,8 @@ int fusion_commit_and_free(struct fusion_pool *pool)
 		if (!r)
 			fusion_grace_wait(&pool->grace);
 	}
+	if (!r)
+		fusion_passdown_wait(pool);
 	return r;
 }
 

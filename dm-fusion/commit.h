@@ -38,7 +38,10 @@ void fusion_commit_soon(struct fusion_pool *pool);
  */
 int fusion_commit(struct fusion_pool *pool);
 
-/* As above, and wait until what has died by then is free. */
+/*
+ * As above, and wait until what has died by then is free.  It may still be being
+ * passed down when the pool begins to stop.
+ */
 int fusion_commit_and_free(struct fusion_pool *pool);
 
 /*

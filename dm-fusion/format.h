@@ -144,6 +144,7 @@ struct fusion_disk_label {
 /* label flags: the tools' own, the module does not look at them */
 #define FUSION_LABEL_CREATING		1U	/* the pool is not complete yet */
 #define FUSION_LABEL_ERROR_IF_NO_SPACE	2U	/* start it with this feature */
+#define FUSION_LABEL_NO_DISCARD_PASSDOWN 4U	/* and with this */
 
 #define FUSION_LAYOUT_MOLS	0
 

@@ -80,7 +80,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("21 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu ",
+	DMEMIT("23 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       atomic64_read(&pool->converted.done),
@@ -89,6 +89,8 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       atomic64_read(&pool->converted.written_pages),
 	       READ_ONCE(pool->scrub.stripes),
 	       READ_ONCE(pool->scrub.mismatches),
+	       READ_ONCE(pool->passdown.ranges),
+	       READ_ONCE(pool->passdown.blocks),
 	       atomic64_read(&pool->compacted.done),
 	       atomic64_read(&pool->compacted.given_up),
 	       atomic64_read(&pool->compacted.read_pages),

@@ -144,6 +144,7 @@ static int pool_preresume(struct dm_target *ti)
 		pool->member[i].offset_sectors = pt->table.member[i].offset_sectors;
 	}
 	pool->error_if_no_space = pt->table.error_if_no_space;
+	pool->space.passdown = !pt->table.no_discard_passdown;
 	WRITE_ONCE(pool->ti, ti);
 	r = fusion_pool_activate(pool);
 	if (r)

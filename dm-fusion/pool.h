@@ -134,6 +134,21 @@ struct fusion_scrub {
 	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
 };
 
+/* passdown.c */
+struct fusion_passdown {
+	struct workqueue_struct *wq;
+	struct work_struct work;
+	wait_queue_head_t wait;
+	atomic_t pending;		/* members, of the range under way */
+	struct completion done;
+	struct fusion_passdown_member {
+		struct fusion_pool *pool;
+		blk_status_t status;
+		bool complained;
+	} member[FUSION_MAX_MEMBERS];
+	u64 ranges, blocks;		/* passed down */
+};
+
 struct fusion_pool {
 	/* Constant while I/O runs. */
 	u32 block_sectors;
@@ -191,6 +206,8 @@ struct fusion_pool {
 	struct list_head parked;	/* it is known that there is no space */
 	u64 freed;			/* times that space became free */
 	struct delayed_work parked_timeout;
+
+	struct fusion_passdown passdown;
 
 	/* Volumes: volume-table.c */
 	struct list_head volumes;	/* changed under both locks */

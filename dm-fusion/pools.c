@@ -9,6 +9,7 @@
 #include "compact.h"
 #include "io.h"
 #include "mode.h"
+#include "passdown.h"
 #include "pools.h"
 #include "reclaim.h"
 #include "scrub.h"
@@ -184,6 +185,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = fusion_reclaim_init(pool);
 	if (r)
 		goto bad_reclaim;
+	r = fusion_passdown_init(pool);
+	if (r)
+		goto bad_passdown;
 	r = fusion_commit_init(pool);
 	if (r)
 		goto bad_commit;
@@ -201,6 +205,8 @@ bad_volumes:
 	fusion_volumes_exit(pool);
 	fusion_commit_exit(pool);
 bad_commit:
+	fusion_passdown_exit(pool);
+bad_passdown:
 	fusion_reclaim_exit(pool);
 bad_reclaim:
 	free_percpu(pool->counters);
@@ -234,6 +240,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_commit_exit(pool);
 	fusion_reclaim_exit(pool);
 	fusion_compact_exit(pool);
+	fusion_passdown_exit(pool);
 	fusion_volumes_exit(pool);
 	free_percpu(pool->counters);
 	bioset_exit(&pool->bios);
@@ -321,7 +328,7 @@ int fusion_pool_activate(struct fusion_pool *pool)
 	if (r)
 		return r;
 	pool->activated = true;
-	pool->serving = true;
+	WRITE_ONCE(pool->serving, true);
 	fusion_pool_continue(pool);
 	return 0;
 }
@@ -332,6 +339,7 @@ void fusion_pool_continue(struct fusion_pool *pool)
 	fusion_background_start(&pool->scrub.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
+	fusion_passdown_kick(pool);
 	if (fusion_pool_writable(pool))
 		queue_work(pool->slow_wq, &pool->delete_work);
 }
@@ -341,6 +349,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_lock(&fusion_pools_lock);
 	WRITE_ONCE(pool->active, false);
 	mutex_unlock(&fusion_pools_lock);
+	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
 	fusion_background_stop(&pool->reclaim.request);
 	fusion_resync_stop(pool);
@@ -352,8 +361,9 @@ void fusion_pool_deactivate(struct fusion_pool *pool)
 
 	if (!pool->serving)
 		return;
-	pool->serving = false;
+	WRITE_ONCE(pool->serving, false);
 	fusion_reclaim_stop(pool);
+	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);
 	cancel_delayed_work_sync(&pool->parked_timeout);
 	cancel_delayed_work_sync(&pool->commit_timer);

@@ -19,12 +19,18 @@ static bool band_loaded(const struct fusion_band *b)
 	return b->used_bits;
 }
 
-static int band_alloc_bits(struct fusion_band *b, u32 stripes)
+static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
+			   u32 stripes)
 {
-	size_t longs = BITS_TO_LONGS(stripes);
+	u32 templates = stripes / fusion_template_stripes(s->layout);
+	size_t longs = BITS_TO_LONGS(stripes), more = BITS_TO_LONGS(templates);
 	unsigned long *bits;
 
-	bits = kvcalloc(4 * longs, sizeof(*bits), GFP_NOIO);
+	/* a template has fewer than FUSION_MAX_MEMBERS squared stripes */
+	BUILD_BUG_ON(FUSION_MAX_MEMBERS * FUSION_MAX_MEMBERS > U16_MAX);
+	bits = kvcalloc(4 * longs + more +
+			DIV_ROUND_UP(templates * sizeof(u16), sizeof(*bits)),
+			sizeof(*bits), GFP_NOIO);
 	b->live = kvmalloc(stripes, GFP_NOIO);
 	if (!bits || !b->live) {
 		kvfree(bits);
@@ -36,6 +42,8 @@ static int band_alloc_bits(struct fusion_band *b, u32 stripes)
 	b->held_bits = bits + longs;
 	b->dying_bits = bits + 2 * longs;
 	b->burying_bits = bits + 3 * longs;
+	b->emptied_bits = bits + 4 * longs;
+	b->template_used = (u16 *)(bits + 4 * longs + more);
 	b->bits = bits;
 	b->used_bits = bits;
 	return 0;
@@ -51,12 +59,20 @@ static void band_free_bits(struct fusion_band *b)
 	b->held_bits = NULL;
 	b->dying_bits = NULL;
 	b->burying_bits = NULL;
+	b->emptied_bits = NULL;
+	b->template_used = NULL;
 }
 
 static u32 band_stripes(struct fusion_space *s, struct fusion_class *class)
 {
 	return fusion_band_stripes(s->layout, fusion_md_super(s->md)->band_units,
 				   class->k);
+}
+
+/* The count of the template that stripe @i of @b is in. */
+static u16 *band_template(struct fusion_space *s, struct fusion_band *b, u32 i)
+{
+	return &b->template_used[i / fusion_template_stripes(s->layout)];
 }
 
 /* Give a band that is loaded to the draws of its class. */
@@ -81,7 +97,7 @@ static int band_assign(struct fusion_space *s, struct fusion_class *class)
 	b = list_first_entry_or_null(&s->free_bands, struct fusion_band, list);
 	if (!b)
 		return -ENOSPC;
-	r = band_alloc_bits(b, band_stripes(s, class));
+	r = band_alloc_bits(s, b, band_stripes(s, class));
 	if (r)
 		return r;
 	list_del(&b->list);
@@ -117,7 +133,7 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 	unsigned int used = 0;
 	int r;
 
-	r = band_alloc_bits(b, b->stripes);
+	r = band_alloc_bits(s, b, b->stripes);
 	if (r)
 		return r;
 	for (;; stripe++) {
@@ -132,6 +148,7 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 		}
 		__set_bit(fusion_stripe_index(stripe), b->used_bits);
 		b->live[fusion_stripe_index(stripe)] = live_of(&disk);
+		++*band_template(s, b, fusion_stripe_index(stripe));
 		used++;
 	}
 	if (r && r != -ENODATA) {
@@ -329,6 +346,7 @@ u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 		i = find_first_zero_bit(b->used_bits, b->stripes);
 	__set_bit(i, b->used_bits);
 	__set_bit(i, b->held_bits);
+	++*band_template(s, b, i);
 	class->free--;
 	if (++b->used == b->stripes)
 		list_move_tail(&b->list, &class->full);
@@ -344,6 +362,7 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	__clear_bit(i, b->used_bits);
 	__clear_bit(i, b->held_bits);
 	b->live[i] = FUSION_LIVE_OTHER;
+	--*band_template(s, b, i);
 	b->class->free++;
 	if (b->used-- == b->stripes)
 		list_move_tail(&b->list, &b->class->bands);
@@ -573,52 +592,198 @@ void fusion_space_begin_bury(struct fusion_space *s)
 	}
 }
 
-/* The dying stripes of one band are free, and the band if it is empty. */
-static void band_bury(struct fusion_space *s, struct fusion_band *b)
+/*
+ * If nothing of @b is in use, no class draws from it any more, and the band is
+ * to be freed.  Under class->lock.
+ */
+static bool band_withdraw(struct fusion_band *b)
 {
-	struct fusion_class *class = b->class;
-	unsigned long flags;
-	u32 i, used = b->used;
-
-	lockdep_assert_held(&s->lock);
-	b->burying = false;
-	spin_lock_irqsave(&class->lock, flags);
-	if (band_loaded(b)) {
-		for_each_set_bit(i, b->burying_bits, b->stripes)
-			fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
-		bitmap_zero(b->burying_bits, b->stripes);
-	} else {
-		class->unloaded += b->used - b->burying_used;
-		b->used = b->burying_used;
-	}
-	used -= b->used;
-	if (!b->used) {
-		if (band_loaded(b)) {
-			list_del(&b->list);
-			class->free -= b->stripes;
-		} else {
-			class->unloaded -= b->stripes;
-		}
-		class->stripes -= b->stripes;
-	}
-	spin_unlock_irqrestore(&class->lock, flags);
-	space_give(s, class, used);
 	if (b->used)
-		return;
+		return false;
+	list_del(&b->list);
+	b->class->free -= b->stripes;
+	b->class->stripes -= b->stripes;
+	return true;
+}
+
+static void band_free(struct fusion_space *s, struct fusion_band *b)
+{
+	lockdep_assert_held(&s->lock);
 	band_free_bits(b);
 	b->class = NULL;
 	list_add_tail(&b->list, &s->free_bands);
 	s->free_band_count++;
 }
 
-void fusion_space_bury(struct fusion_space *s)
+/* Nothing is drawn from @b's template @t until it returns.  Under class->lock. */
+static void template_empty(struct fusion_space *s, struct fusion_band *b, u32 t)
 {
+	u32 stripes = fusion_template_stripes(s->layout);
+
+	bitmap_set(b->used_bits, t * stripes, stripes);
+	b->class->free -= stripes;
+	b->used += stripes;
+	if (b->used == b->stripes)
+		list_move_tail(&b->list, &b->class->full);
+	__set_bit(t, b->emptied_bits);
+}
+
+/*
+ * The burying stripes are free.  A template that this empties has been drawn
+ * from, and in all likelihood been written, since it was last passed down.
+ * Returns the number of templates emptied.
+ */
+static u32 band_bury_stripes(struct fusion_space *s, struct fusion_band *b)
+{
+	u32 i, emptied = 0;
+
+	for_each_set_bit(i, b->burying_bits, b->stripes) {
+		fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
+		if (s->passdown && !*band_template(s, b, i)) {
+			template_empty(s, b, i / fusion_template_stripes(s->layout));
+			emptied++;
+		}
+	}
+	bitmap_zero(b->burying_bits, b->stripes);
+	return emptied;
+}
+
+/*
+ * The same for a band that is not loaded: all of it is emptied, or nothing.
+ * *@empty: the band is to be freed.
+ */
+static u32 band_bury_unloaded(struct fusion_space *s, struct fusion_band *b,
+			      bool *empty)
+{
+	struct fusion_class *class = b->class;
+
+	class->unloaded += b->used - b->burying_used;
+	b->used = b->burying_used;
+	*empty = !b->used;
+	if (b->used)
+		return 0;
+	class->unloaded -= b->stripes;
+	if (!s->passdown) {
+		class->stripes -= b->stripes;
+		return 0;
+	}
+	b->used = b->stripes;
+	*empty = false;
+	return b->stripes / fusion_template_stripes(s->layout);
+}
+
+/* The dying stripes of one band are free, and the band if it is empty. */
+static void band_bury(struct fusion_space *s, struct fusion_band *b)
+{
+	struct fusion_class *class = b->class;
+	u32 emptied, stripes;
+	unsigned long flags;
+	bool empty;
+
+	lockdep_assert_held(&s->lock);
+	b->burying = false;
+	spin_lock_irqsave(&class->lock, flags);
+	if (band_loaded(b)) {
+		stripes = bitmap_weight(b->burying_bits, b->stripes);
+		emptied = band_bury_stripes(s, b);
+		empty = band_withdraw(b);
+	} else {
+		stripes = b->used - b->burying_used;
+		emptied = band_bury_unloaded(s, b, &empty);
+	}
+	spin_unlock_irqrestore(&class->lock, flags);
+	space_give(s, class, stripes);
+	if (empty)
+		band_free(s, b);
+	if (!emptied)
+		return;
+	atomic_add(emptied, &s->emptied);
+	if (list_empty(&b->emptied_list))
+		list_add_tail(&b->emptied_list, &s->emptied_bands);
+}
+
+bool fusion_space_bury(struct fusion_space *s)
+{
+	bool emptied;
 	u32 i;
 
 	mutex_lock(&s->lock);
 	for (i = 0; i < s->band_count; i++)
 		if (READ_ONCE(s->band[i].burying))
 			band_bury(s, &s->band[i]);
+	emptied = !list_empty(&s->emptied_bands);
+	mutex_unlock(&s->lock);
+	return emptied;
+}
+
+/* ---- passing down ---- */
+
+/* Under space->lock; @b has emptied templates. */
+static void band_take_emptied(struct fusion_space *s, struct fusion_band *b,
+			      struct fusion_emptied *e)
+{
+	u32 templates = b->stripes / fusion_template_stripes(s->layout);
+	u32 chunks = fusion_template_chunks(s->layout, b->class->k);
+	u32 end = templates;
+
+	e->band = b - s->band;
+	e->first = 0;
+	if (band_loaded(b)) {
+		e->first = find_first_bit(b->emptied_bits, templates);
+		end = find_next_zero_bit(b->emptied_bits, templates, e->first);
+		bitmap_clear(b->emptied_bits, e->first, end - e->first);
+	}
+	if (!band_loaded(b) || bitmap_empty(b->emptied_bits, templates))
+		list_del_init(&b->emptied_list);
+	e->templates = end - e->first;
+	e->blocks = (u64)e->templates * chunks;
+	e->sectors = e->blocks * s->block_sectors;
+	e->sector = ((u64)e->band * s->band_chunks + (u64)e->first * chunks) *
+		s->block_sectors;
+}
+
+bool fusion_space_take_emptied(struct fusion_space *s, struct fusion_emptied *e)
+{
+	struct fusion_band *b;
+
+	mutex_lock(&s->lock);
+	b = list_first_entry_or_null(&s->emptied_bands, struct fusion_band,
+				     emptied_list);
+	if (b)
+		band_take_emptied(s, b, e);
+	mutex_unlock(&s->lock);
+	return b;
+}
+
+void fusion_space_return_emptied(struct fusion_space *s,
+				 const struct fusion_emptied *e)
+{
+	u32 stripes = e->templates * fusion_template_stripes(s->layout);
+	struct fusion_band *b = &s->band[e->band];
+	struct fusion_class *class;
+	unsigned long flags;
+	bool empty = true;
+
+	mutex_lock(&s->lock);
+	class = b->class;
+	if (band_loaded(b)) {
+		spin_lock_irqsave(&class->lock, flags);
+		bitmap_clear(b->used_bits, e->first *
+			     fusion_template_stripes(s->layout), stripes);
+		class->free += stripes;
+		if (b->used == b->stripes)
+			list_move_tail(&b->list, &class->bands);
+		b->used -= stripes;
+		empty = band_withdraw(b);
+		spin_unlock_irqrestore(&class->lock, flags);
+	} else {
+		b->used = 0;
+		spin_lock_irqsave(&class->lock, flags);
+		class->stripes -= b->stripes;
+		spin_unlock_irqrestore(&class->lock, flags);
+	}
+	if (empty)
+		band_free(s, b);
 	mutex_unlock(&s->lock);
 }
 
@@ -673,6 +838,7 @@ static int space_load_bands(struct fusion_space *s)
 		struct fusion_band *b = &s->band[i];
 		unsigned int c;
 
+		INIT_LIST_HEAD(&b->emptied_list);
 		r = fusion_md_get_band(s->md, i, &disk);
 		if (r)
 			return r;
@@ -731,6 +897,7 @@ int fusion_space_init(struct fusion_space *s)
 
 	mutex_init(&s->lock);
 	INIT_LIST_HEAD(&s->free_bands);
+	INIT_LIST_HEAD(&s->emptied_bands);
 	s->band_count = super->bands;
 	s->slow_zone = fusion_slow_zone(space_blocks(s));
 	s->band_chunks = fusion_band_chunks(s->layout, super->band_units);

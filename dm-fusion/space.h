@@ -10,7 +10,9 @@
  *	held	by an open set or by I/O that will make it live: a commit does
  *		not free it even if nothing in it is live on disk yet;
  *	dying	freed by a commit, allocatable again after a grace period that
- *		started later (burying: after the one that is under way).
+ *		started later (burying: after the one that is under way);
+ *	emptied	free, like all stripes of its template, and kept from being
+ *		drawn until the template has been passed down (passdown.h).
  *
  * Each class keeps a reserve of stripes that only background work draws, so
  * that what is to make space never lacks it.
@@ -74,13 +76,16 @@ struct fusion_band {
 	bool has_dying;			/* the commit's */
 	bool burying;			/* a grace period is under way */
 	u32 burying_used;
-	/* bitmaps of stripes in one allocation, NULL: not loaded */
+	struct list_head emptied_list;	/* not empty: has emptied templates */
+	/* in one allocation, NULL: not loaded; bitmaps of stripes */
 	unsigned long *bits;
 	unsigned long *used_bits;
 	unsigned long *held_bits;
 	unsigned long *dying_bits;
 	unsigned long *burying_bits;
 	u8 *live;			/* of each stripe: FUSION_LIVE_ */
+	unsigned long *emptied_bits;	/* of templates; under space->lock */
+	u16 *template_used;		/* stripes used, for each template */
 };
 
 struct fusion_space {
@@ -99,6 +104,10 @@ struct fusion_space {
 	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
+
+	bool passdown;			/* keep what is emptied; while suspended */
+	struct list_head emptied_bands;
+	atomic_t emptied;		/* templates; see fusion_waiters_returned() */
 
 	/* closed sets: set.c */
 	struct mutex sets_lock;
@@ -248,8 +257,31 @@ void fusion_space_release(struct fusion_space *s, u64 stripe);
 /* A grace period starts: for the stripes that are dying now. */
 void fusion_space_begin_bury(struct fusion_space *s);
 
-/* It has ended: they are free.  Without the commit mutex; sleeps. */
-void fusion_space_bury(struct fusion_space *s);
+/*
+ * It has ended: they are free.  With @passdown, templates that have become
+ * wholly free with them are emptied; true if there are any.  Nothing that is
+ * durable refers to these, and nobody reads them any more.  Without the commit
+ * mutex; sleeps.
+ */
+bool fusion_space_bury(struct fusion_space *s);
+
+/* ---- for passing down ---- */
+
+/* Emptied templates in a row; one range of sectors from each member's first. */
+struct fusion_emptied {
+	u32 band;
+	u32 first, templates;
+	sector_t sector;
+	sector_t sectors;
+	u64 blocks;			/* on each member */
+};
+
+/* Take some; false: there are none.  Sleeps. */
+bool fusion_space_take_emptied(struct fusion_space *s, struct fusion_emptied *e);
+
+/* What was taken may be drawn from again.  Sleeps. */
+void fusion_space_return_emptied(struct fusion_space *s,
+				 const struct fusion_emptied *e);
 
 /*
  * Home slots that are free, and those of stripes in use, in blocks over all

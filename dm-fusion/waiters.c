@@ -139,8 +139,9 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 		} else if (ro) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
-		} else if (freeing || READ_ONCE(pool->space.reclaimable)) {
-			/* fusion_waiters_freed() or another commit follows */
+		} else if (freeing || atomic_read(&pool->space.emptied) ||
+			   READ_ONCE(pool->space.reclaimable)) {
+			/* one of the two below, or another commit, follows */
 			continue;
 		} else if (w->judged) {
 			park = true;
@@ -170,7 +171,7 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 		fusion_commit_kick(pool);
 }
 
-void fusion_waiters_freed(struct fusion_pool *pool)
+static void waiters_freed(struct fusion_pool *pool, unsigned int returned)
 {
 	struct fusion_waiter *w;
 	LIST_HEAD(list);
@@ -179,6 +180,8 @@ void fusion_waiters_freed(struct fusion_pool *pool)
 	if (fusion_pool_mode(pool) == FUSION_OUT_OF_SPACE)
 		fusion_pool_set_mode(pool, FUSION_RW);
 	spin_lock_irq(&pool->waiters_lock);
+	/* under the lock: nobody is left to wait for what has returned */
+	atomic_sub(returned, &pool->space.emptied);
 	pool->freed++;
 	list_splice_tail_init(&pool->parked, &list);
 	list_splice_tail_init(&pool->waiters, &list);
@@ -186,6 +189,16 @@ void fusion_waiters_freed(struct fusion_pool *pool)
 	list_for_each_entry(w, &list, list)
 		w->judged = false;
 	waiters_retry(&list);
+}
+
+void fusion_waiters_freed(struct fusion_pool *pool)
+{
+	waiters_freed(pool, 0);
+}
+
+void fusion_waiters_returned(struct fusion_pool *pool, unsigned int templates)
+{
+	waiters_freed(pool, templates);
 }
 
 void fusion_waiters_forbid(struct fusion_volume *volume, blk_status_t status)

@@ -39,6 +39,11 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 			      bool freeing);
 /* Space has become free. */
 void fusion_waiters_freed(struct fusion_pool *pool);
+/*
+ * So many emptied templates (space.h) have been returned, and are not on their
+ * way any more.
+ */
+void fusion_waiters_returned(struct fusion_pool *pool, unsigned int templates);
 
 /*
  * Nobody of @volume may be parked: @status for those who are or would be.

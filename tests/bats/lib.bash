@@ -142,6 +142,11 @@ no_module_users() { [ "$(module_users)" -eq 0 ]; }
 
 # --- the SSDs ----------------------------------------------------------------
 
+# Not by asking dmsetup for the devices of a target: that asks all devices for their
+# status, and a pool's waits for a commit that may be held up.
+ssds=(/dev/mapper/ssd[0-9]*)
+ssds=("${ssds[@]##*/}")
+
 power_cut() { dmsetup message ssd0 0 power_cut_all "${1:-1}"; }
 power_on() { dmsetup message ssd0 0 power_on_all; }
 
@@ -149,11 +154,11 @@ power_on() { dmsetup message ssd0 0 power_on_all; }
 hold() { dmsetup message ssd0 0 hold_all "$1"; }
 release() {
 	local name
-	dmsetup status --target ssdsim | while read -r name _; do
-		dmsetup message "${name%:}" 0 release
+	for name in "${ssds[@]}"; do
+		dmsetup message "$name" 0 release
 	done
 }
-held() { [ "$(dmsetup status --target ssdsim | awk '{ n += $NF } END { print n }')" -ge "$1" ]; }
+held() { [ "$(dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }')" -ge "$1" ]; }
 
 ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
 ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }

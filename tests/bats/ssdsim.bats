@@ -42,13 +42,13 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "$(letters | count 0)" -eq $pages ]
 	fill a
 	[ "$(letters | count a)" -eq $pages ]
-	[ "$(field 7)" -eq $pages ]
+	[ "$(field 8)" -eq $pages ]
 }
 
 @test "a power cut loses some unflushed pages and keeps others, whole" {
 	fill a conv=fsync
 	fill b
-	[ "$(field 7)" -eq $pages ]
+	[ "$(field 8)" -eq $pages ]
 	dmsetup message ssdsim-test 0 power_cut 7
 	dmsetup message ssdsim-test 0 power_on
 	letters >"$BATS_TEST_TMPDIR/after"
@@ -58,7 +58,7 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "$a" -gt $((pages / 4)) ]
 	[ "$b" -gt $((pages / 4)) ]
 	[ $((a + b)) -eq $pages ]
-	[ "$(field 7)" -eq 0 ]
+	[ "$(field 8)" -eq 0 ]
 }
 
 @test "the seed alone decides what is lost" {
@@ -109,10 +109,11 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	blkdiscard -o $((16 * 4096)) -l $((64 * 4096)) $dev
 	[ "$(letters | count 0)" -eq 64 ]
 	[ "$(letters | count a)" -eq $((pages - 64)) ]
+	[ "$(field 6) $(field 7)" = "1 512" ]
 	# A discard that was not flushed may be lost: till then memory is kept.
-	[ "$(field 8)" -eq $pages ]
+	[ "$(field 9)" -eq $pages ]
 	sync $dev
-	[ "$(field 8)" -eq $((pages - 64)) ]
+	[ "$(field 9)" -eq $((pages - 64)) ]
 }
 
 @test "writes of less than a page keep the rest of it" {
@@ -149,7 +150,7 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 # Some I/O is held; udev's probing may be, too.
 await_held() {
 	local deadline=$((SECONDS + 20))
-	until [ "$(field 9)" -ge 1 ]; do
+	until [ "$(field 10)" -ge 1 ]; do
 		[ $SECONDS -le $deadline ]
 		sleep 0.05
 	done
@@ -165,11 +166,17 @@ await_held() {
 	# Writes go on, and the read sees what is there when it is done.
 	fill b
 	[ ! -s "$BATS_TEST_TMPDIR/read" ]
-	dmsetup message ssdsim-test 0 release
+	dmsetup message ssdsim-test 0 step
 	wait $pid
 	[ "$(head -c 1 "$BATS_TEST_TMPDIR/read")" = b ]
+	# They are held still.
+	dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none 3>&- &
+	pid=$!
+	await_held
+	dmsetup message ssdsim-test 0 release
+	wait $pid
 	udevadm settle
-	[ "$(field 9)" -eq 0 ]
+	[ "$(field 10)" -eq 0 ]
 	dmsetup message ssdsim-test 0 hold writes
 	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none 3>&- &
 	pid=$!
@@ -180,4 +187,27 @@ await_held() {
 	dmsetup resume ssdsim-test
 	wait $pid
 	[ "$(letters | count 0)" -eq 1 ]
+}
+
+@test "discards are held back apart from writes, and fail when told to" {
+	fill a
+	# blkdiscard locks the device that it is given, so it is given another
+	dmsetup create ssdsim-test2 --table "0 $((pages * 8)) linear $dev 0"
+	udevadm settle
+	dmsetup message ssdsim-test 0 hold discards
+	blkdiscard -l 65536 /dev/mapper/ssdsim-test2 3>&- &
+	pid=$!
+	await_held
+	dd if=/dev/zero of=$dev bs=4k seek=100 count=1 oflag=direct status=none
+	[ "$(field 7)" -eq 0 ]
+	dmsetup message ssdsim-test 0 release
+	wait $pid
+	[ "$(letters | count 0)" -eq 17 ]
+	dmsetup remove --retry ssdsim-test2
+	dmsetup message ssdsim-test 0 fail_discards yes
+	run ! blkdiscard $dev
+	[ "$(letters | count 0)" -eq 17 ]
+	dmsetup message ssdsim-test 0 fail_discards no
+	blkdiscard $dev
+	[ "$(letters | count 0)" -eq $pages ]
 }

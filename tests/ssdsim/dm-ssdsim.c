@@ -27,16 +27,19 @@
  *	power_cut_all [<seed>]	cut every ssdsim device at one instant: each I/O
  *				on any of them is wholly before or after it
  *	power_on_all
- *	hold reads|writes|flushes	keep such I/Os back from now on (writes: also
- *				WRITE_ZEROES and DISCARD)
- *	hold_all reads|writes|flushes	on every device
+ *	hold reads|writes|flushes|discards	keep such I/Os back from now on (writes:
+ *				also WRITE_ZEROES)
+ *	hold_all reads|writes|flushes|discards	on every device
+ *	fail_discards yes|no	answer DISCARD with an error, and do nothing
+ *	step			do what was held on this device, and hold on
  *	release			do what was held on this device, and hold no more
  *
  * Status:
- *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <cached pages>
- *	<stored pages> <held I/Os>
- * where the first five count I/Os that succeeded (writes: with FUA or not,
- * and WRITE_ZEROES), and stored pages are those that take memory.
+ *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
+ *	<cached pages> <stored pages> <held I/Os>
+ * where the first five numbers count I/Os that succeeded (writes: with FUA or
+ * not, and WRITE_ZEROES), the sixth what the fifth discarded, and stored pages
+ * are those that take memory.
  *
  * Whoever reads the device through the page cache may see what the device has
  * lost: use direct I/O, or drop the caches after a cut.
@@ -74,6 +77,7 @@ enum ssd_counter {
 	SSD_FLUSHES,
 	SSD_FUAS,
 	SSD_DISCARDS,
+	SSD_DISCARDED_SECTORS,
 	SSD_NR_COUNTERS,
 };
 
@@ -92,6 +96,7 @@ struct ssd {
 
 	struct mutex lock;		/* guards all below */
 	bool off;
+	bool fail_discards;
 	struct xarray slots;
 	struct list_head cache;
 	unsigned long nr_cached;
@@ -104,7 +109,13 @@ struct ssd {
 	struct bio_list held;
 };
 
-enum ssd_hold { SSD_HOLD_READS, SSD_HOLD_WRITES, SSD_HOLD_FLUSHES, SSD_NR_HOLDS };
+enum ssd_hold {
+	SSD_HOLD_READS,
+	SSD_HOLD_WRITES,
+	SSD_HOLD_FLUSHES,
+	SSD_HOLD_DISCARDS,
+	SSD_NR_HOLDS,
+};
 
 /*----------------------------------------------------------------*/
 
@@ -352,7 +363,7 @@ static blk_status_t ssd_do_flush(struct ssd *ssd)
 	return status;
 }
 
-static void ssd_count(struct ssd *ssd, struct bio *bio)
+static void ssd_count(struct ssd *ssd, struct bio *bio, unsigned int sectors)
 {
 	enum ssd_counter counter;
 
@@ -369,6 +380,8 @@ static void ssd_count(struct ssd *ssd, struct bio *bio)
 
 	mutex_lock(&ssd->lock);
 	ssd->counters[counter]++;
+	if (counter == SSD_DISCARDS)
+		ssd->counters[SSD_DISCARDED_SECTORS] += sectors;
 	if (counter == SSD_WRITES && (bio->bi_opf & REQ_FUA))
 		ssd->counters[SSD_FUAS]++;
 	mutex_unlock(&ssd->lock);
@@ -377,6 +390,7 @@ static void ssd_count(struct ssd *ssd, struct bio *bio)
 static void ssd_do(struct ssd *ssd, struct bio *bio)
 {
 	sector_t sector = bio->bi_iter.bi_sector;
+	unsigned int sectors = bio_sectors(bio);
 	blk_status_t status;
 
 	percpu_down_read(&power_lock);
@@ -389,15 +403,20 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 		else
 			status = ssd_do_data(ssd, bio, sector);
 		break;
-	case REQ_OP_WRITE_ZEROES:
 	case REQ_OP_DISCARD:
+		if (READ_ONCE(ssd->fail_discards)) {
+			status = BLK_STS_IOERR;
+			break;
+		}
+		fallthrough;
+	case REQ_OP_WRITE_ZEROES:
 		status = ssd_do_zeroes(ssd, bio, sector);
 		break;
 	default:
 		status = BLK_STS_NOTSUPP;
 	}
 	if (!status)
-		ssd_count(ssd, bio);
+		ssd_count(ssd, bio, sectors);
 	percpu_up_read(&power_lock);
 
 	bio->bi_status = status;
@@ -412,6 +431,8 @@ static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
 
 	if (bio->bi_opf & REQ_PREFLUSH)
 		kind = SSD_HOLD_FLUSHES;
+	else if (bio_op(bio) == REQ_OP_DISCARD)
+		kind = SSD_HOLD_DISCARDS;
 	else
 		kind = op_is_write(bio_op(bio)) ? SSD_HOLD_WRITES : SSD_HOLD_READS;
 	spin_lock(&ssd->hold_lock);
@@ -424,13 +445,14 @@ static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
 	return hold;
 }
 
-static void ssd_release(struct ssd *ssd)
+/* Do what is held, and keep back @hold from now on. */
+static void ssd_release(struct ssd *ssd, unsigned long hold)
 {
 	struct bio_list bios;
 	struct bio *bio;
 
 	spin_lock(&ssd->hold_lock);
-	ssd->hold = 0;
+	ssd->hold = hold;
 	ssd->nr_held = 0;
 	bios = ssd->held;
 	bio_list_init(&ssd->held);
@@ -452,7 +474,7 @@ static int ssdsim_map(struct dm_target *ti, struct bio *bio)
 /* A suspend waits for all I/O. */
 static void ssdsim_presuspend(struct dm_target *ti)
 {
-	ssd_release(ti->private);
+	ssd_release(ti->private, 0);
 }
 
 /*----------------------------------------------------------------*/
@@ -502,14 +524,19 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		[SSD_HOLD_READS] = "reads",
 		[SSD_HOLD_WRITES] = "writes",
 		[SSD_HOLD_FLUSHES] = "flushes",
+		[SSD_HOLD_DISCARDS] = "discards",
 	};
 	struct ssd *ssd = ti->private;
+	bool fail = false;
 	u64 seed = 0;
 	int kind = 0;
 
 	if (argc == 2 && !strncasecmp(argv[0], "hold", 4)) {
 		kind = match_string(holds, SSD_NR_HOLDS, argv[1]);
 		if (kind < 0)
+			return -EINVAL;
+	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
+		if (kstrtobool(argv[1], &fail))
 			return -EINVAL;
 	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
 		if (kstrtou64(argv[1], 0, &seed))
@@ -539,8 +566,12 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_hold(ssd, kind);
 		percpu_up_write(&power_lock);
+	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
+		WRITE_ONCE(ssd->fail_discards, fail);
 	} else if (!strcasecmp(argv[0], "release")) {
-		ssd_release(ssd);
+		ssd_release(ssd, 0);
+	} else if (!strcasecmp(argv[0], "step")) {
+		ssd_release(ssd, READ_ONCE(ssd->hold));
 	} else {
 		return -EINVAL;
 	}

@@ -23,6 +23,8 @@ pub const LABEL_AREA_BYTES: u64 = ffi::FUSION_LABEL_AREA as u64;
 const FLAG_CREATING: u32 = ffi::FUSION_LABEL_CREATING;
 /// Bit of `flags`: start the pool with `error_if_no_space`. The tools' as well.
 const FLAG_ERROR_IF_NO_SPACE: u32 = ffi::FUSION_LABEL_ERROR_IF_NO_SPACE;
+/// Bit of `flags`: start the pool with `no_discard_passdown`.
+const FLAG_NO_DISCARD_PASSDOWN: u32 = ffi::FUSION_LABEL_NO_DISCARD_PASSDOWN;
 
 const NONE: u16 = ffi::FUSION_NO_INDEX as u16;
 
@@ -69,6 +71,8 @@ pub struct Label {
     pub member_sectors: u64,
     /// Writes that find no space fail at once instead of waiting.
     pub error_if_no_space: bool,
+    /// Members are not told which space is free.
+    pub no_discard_passdown: bool,
     /// The pool's creation has not come to its end: no pool yet.
     pub creating: bool,
 }
@@ -83,6 +87,9 @@ impl Label {
         }
         if self.error_if_no_space {
             flags |= FLAG_ERROR_IF_NO_SPACE;
+        }
+        if self.no_discard_passdown {
+            flags |= FLAG_NO_DISCARD_PASSDOWN;
         }
         let mut raw = ffi::fusion_disk_label {
             flags: flags.to_le(),
@@ -176,6 +183,7 @@ impl Label {
             created: u64::from_le(raw.created),
             member_sectors: u64::from_le(raw.member_sectors),
             error_if_no_space: flags & FLAG_ERROR_IF_NO_SPACE != 0,
+            no_discard_passdown: flags & FLAG_NO_DISCARD_PASSDOWN != 0,
             creating: flags & FLAG_CREATING != 0,
         })
     }
@@ -214,6 +222,7 @@ pub(crate) mod tests {
             created: 1_700_000_000,
             member_sectors: 2_097_152,
             error_if_no_space: false,
+            no_discard_passdown: false,
             creating: false,
         }
     }
@@ -225,6 +234,8 @@ pub(crate) mod tests {
         label.index = None;
         label.creating = true;
         label.error_if_no_space = true;
+        assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+        label.no_discard_passdown = true;
         label.pool_name = "x".repeat(63);
         assert_eq!(Label::decode(&label.encode()), Ok(label));
     }

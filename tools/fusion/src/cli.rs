@@ -95,6 +95,9 @@ pub struct PoolCreateArgs {
     /// Fail writes that find no space at once instead of letting them wait
     #[arg(long)]
     pub error_if_no_space: bool,
+    /// Do not tell the devices which space is free
+    #[arg(long)]
+    pub no_discard_passdown: bool,
     /// Overwrite whatever the devices carry
     #[arg(long)]
     pub force: bool,

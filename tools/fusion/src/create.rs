@@ -48,6 +48,7 @@ pub struct Request {
     pub spares: Option<u32>,
     pub metadata: Option<PathBuf>,
     pub error_if_no_space: bool,
+    pub no_discard_passdown: bool,
     pub force: bool,
 }
 
@@ -344,6 +345,7 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
                     created,
                     member_sectors: device.sectors,
                     error_if_no_space: request.error_if_no_space,
+                    no_discard_passdown: request.no_discard_passdown,
                     creating: true,
                 },
             })

@@ -128,10 +128,16 @@ pub fn pool(pool: &Assembled, metadata: Option<&Path>) -> Spec {
             )
         })
         .collect();
-    let features = if label.error_if_no_space {
-        " 1 error_if_no_space"
-    } else {
-        ""
+    let mut features = Vec::new();
+    if label.error_if_no_space {
+        features.push("error_if_no_space");
+    }
+    if label.no_discard_passdown {
+        features.push("no_discard_passdown");
+    }
+    let features = match features.len() {
+        0 => String::new(),
+        count => format!(" {count} {}", features.join(" ")),
     };
     Spec {
         name: pool.name.clone(),
@@ -221,6 +227,15 @@ mod tests {
         let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
         assert!(table.starts_with("0 16384000 fusion-pool /dev/meta 128 mols 1 8 "));
         assert!(table.ends_with(" 36864 1 error_if_no_space"), "{table}");
+        for member in &mut found.members {
+            member.label.no_discard_passdown = true;
+        }
+        let assembled = found.assemble().unwrap();
+        let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
+        assert!(
+            table.ends_with(" 36864 2 error_if_no_space no_discard_passdown"),
+            "{table}"
+        );
     }
 
     #[test]

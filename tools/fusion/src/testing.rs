@@ -30,6 +30,7 @@ pub fn label(index: u16) -> Label {
         created: 1_700_000_000,
         member_sectors: 2_097_152,
         error_if_no_space: false,
+        no_discard_passdown: false,
         creating: false,
     }
 }

@@ -35,6 +35,7 @@ fn create(dm: &Dm, args: PoolCreateArgs, json: bool) -> Result<()> {
         spares: args.spares,
         metadata: args.metadata,
         error_if_no_space: args.error_if_no_space,
+        no_discard_passdown: args.no_discard_passdown,
         force: args.force,
     };
     let mut notes = Vec::new();

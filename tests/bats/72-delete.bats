@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# A volume is deleted in steps, each a commit of its own: others go on between
+# them, and a start goes on where a power cut ended it.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+# With the smallest blocks 8 MiB are 2048 tops: more than four steps.
+test_setup() {
+	block=8 member_sectors=$((40 << 11))
+	mib=12
+}
+
+random() { head -c $(($1 << 10)) /dev/urandom; }
+# random_to VOLUME KIB AT-KIB CHUNK
+random_to() {
+	random "$2" | dd of=/dev/mapper/t-v"$1" bs="$4" iflag=fullblock oflag=direct,seek_bytes \
+		seek=$(($3 << 10)) status=none
+}
+sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
+
+# Volume 0: tops, and bases in the last third.
+fill() {
+	local mapped tops
+	volume 0 "$mib"
+	random_to 0 8192 0 8k
+	random_to 0 4096 8192 1M
+	flush
+	read -r mapped tops < <(message volumes | awk '$1 == 0 { print $6, $7 }')
+	[ "$mapped" -eq 3072 ]
+	[ "$tops" -ge 2048 ]
+}
+
+# The message waits; sets $deleter.
+delete_begin() {
+	message delete_volume 0 3>&- &
+	deleter=$!
+}
+running() { kill -0 "$1" 2>/dev/null; }
+ended() { ! running "$1"; }
+held_or_ended() { held 1 || ended "$1"; }
+# What is held is done, and what comes after it is held.
+step() {
+	local name
+	for name in "${ssds[@]}"; do
+		dmsetup message "$name" 0 step
+	done
+}
+state() { message volumes | awk '$1 == 0 { print $8 }'; }
+gone() { [ -z "$(state)" ]; }
+
+@test "power cuts while a volume is deleted" {
+	make_pool
+	empty=$(space free)
+	volume 1 4
+	random_to 1 2048 0 1M
+	random_to 1 256 2048 8k
+	sync /dev/mapper/t-v1
+	sum=$(dd if=/dev/mapper/t-v1 bs=1M count=3 iflag=direct status=none | md5sum)
+	left=()
+	# Flushes that are let through: two make a commit.
+	for flushes in 0 2 5 8; do
+		fill
+		sum0=$(sum 0)
+		dm remove t-v0
+		udevadm settle
+		hold flushes
+		delete_begin
+		for ((i = 0; i < flushes; i++)); do
+			wait_for 20 held 1
+			step
+		done
+		wait_for 20 held 1
+		power_cut $((flushes + 1))
+		release
+		run ! wait $deleter
+		stop_pool
+		power_on
+		start_pool
+		volume_device 1 $((4 << 11))
+		if [ $flushes -eq 0 ]; then
+			# Not even the mark was durable.
+			[ "$(state)" = ok ]
+			volume_device 0 $((mib << 11))
+			[ "$(sum 0)" = "$sum0" ]
+			dm remove t-v0
+			message delete_volume 0
+		else
+			# It goes on by itself, and others with it.
+			random_to 1 64 3072 8k
+			sync /dev/mapper/t-v1
+			wait_for 60 gone
+			left+=("$(counter commits)")
+		fi
+		[ "$(dd if=/dev/mapper/t-v1 bs=1M count=3 iflag=direct status=none | md5sum)" = "$sum" ]
+		message scrub
+		[ "$(counter scrub_mismatches)" -eq 0 ]
+	done
+	# The later the cut, the less was left to do.
+	echo "commits after the start: ${left[*]}"
+	[ "${left[0]}" -gt "${left[2]}" ]
+	dm remove t-v1
+	message delete_volume 1
+	[ "$(space free) $(space dead)" = "$empty 0" ]
+}
+
+@test "others write and commit while a volume is deleted" {
+	make_pool
+	volume 1 4
+	random_to 1 2048 0 1M
+	sync /dev/mapper/t-v1
+	fill
+	dm remove t-v0
+	udevadm settle
+	hold flushes
+	delete_begin
+	# The mark; then it is in the middle of a step, with the commit mutex.
+	for _ in 1 2; do
+		wait_for 20 held 1
+		step
+	done
+	wait_for 20 held 1
+	# New replicas, in place, a stripe; and what was there.
+	random_to 1 64 2048 4k
+	random_to 1 64 2048 4k
+	random_to 1 256 3072 256k
+	sum=$(sum 1)
+	# A flush takes its turn between two steps.
+	sync /dev/mapper/t-v1 3>&- &
+	syncer=$!
+	steps=0
+	while running $syncer; do
+		wait_for 20 held_or_ended $syncer
+		step
+		steps=$((steps + 1))
+	done
+	wait $syncer
+	rest=0
+	while running $deleter; do
+		wait_for 20 held_or_ended $deleter
+		step
+		rest=$((rest + 1))
+	done
+	release
+	wait $deleter
+	echo "$steps flushes until it was committed, and then $rest"
+	[ $rest -ge 4 ]
+	gone
+	[ "$(sum 1)" = "$sum" ]
+	stop_pool
+	start_pool
+	volume_device 1 $((4 << 11))
+	[ "$(sum 1)" = "$sum" ]
+}
