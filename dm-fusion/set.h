@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sets: the pairs of stripes that new tops go to.
+ * Sets: the stripes that new tops go to, two or three together.
  *
- * A set is a primary stripe A and its mirror B.  Its data slots are drawn one
- * by one; when all are drawn and the writes to them have ended, it is recorded
+ * A set is a primary stripe A and its mirrors: B, and C in a class of two
+ * parities.  Its data slots are drawn one by one; when all are drawn and the writes to them have ended, it is recorded
  * in an epoch, whose commit closes it.  Several sets are open for each class,
  * and a draw takes the less busy of two.
  *
@@ -21,7 +21,7 @@
 struct fusion_set {
 	struct list_head list;		/* of closed sets, in an epoch */
 	struct fusion_class *class;
-	u64 stripe[2];			/* A, B */
+	u64 stripe[FUSION_MAX_REPLICAS];	/* A, B, C: p + 1 of them */
 	u8 drawn;
 	u16 in_flight;
 	/* closed; under the commit mutex */
@@ -31,7 +31,8 @@ struct fusion_set {
 	bool gone;			/* out of the table, while busy */
 	struct list_head seal;		/* in an epoch: A becomes RAID */
 	u64 written;			/* A's slots that its parity covers */
-	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
+	/* B's, and C's, slot for A's */
+	u8 slot_of[FUSION_MAX_PARITY][FUSION_MAX_MEMBERS];
 	u64 owner[];			/* d: fusion_block_key(); NO_OWNER */
 };
 
@@ -39,7 +40,7 @@ struct fusion_set {
 
 /*
  * Draw a place for a new top of the block with @key: a data slot of an open set
- * and its mirror's.
+ * and its mirrors'.
  * The set is held until fusion_set_put().  Fills in @top->place.
  * -EAGAIN: call fusion_set_refill() and try again.  Any context.
  */
@@ -78,7 +79,7 @@ void fusion_sets_exit(struct fusion_space *s);
 
 /*
  * The top of the block with @key is at slot fusion_place_slot(top->place[0])
- * of the set A, B: it is in the table unless it is not closed.  0 or -ENOMEM.
+ * of the set of its stripes: it is in the table unless it is not closed.  0 or -ENOMEM.
  * Sleeps.
  */
 int fusion_sets_found(struct fusion_space *s, u64 key,
