@@ -37,7 +37,7 @@ void fusion_top_encode(const struct fusion_top *top,
 {
 	unsigned int r;
 
-	for (r = 0; r < 3; r++)
+	for (r = 0; r < FUSION_MAX_REPLICAS; r++)
 		disk->place[r] = cpu_to_le64(top->place[r]);
 	disk->mask = cpu_to_le64(top->mask);
 	disk->generation = cpu_to_le32(top->generation);
@@ -49,7 +49,7 @@ int fusion_top_decode(const struct fusion_disk_top *disk, unsigned int pages,
 {
 	unsigned int r;
 
-	for (r = 0; r < 3; r++)
+	for (r = 0; r < FUSION_MAX_REPLICAS; r++)
 		top->place[r] = le64_to_cpu(disk->place[r]);
 	top->mask = le64_to_cpu(disk->mask);
 	top->generation = le32_to_cpu(disk->generation);

@@ -39,10 +39,16 @@ static inline unsigned int fusion_mask_run(u64 mask, unsigned int first,
 
 /* A top in core.  Places beyond the class's replicas are 0. */
 struct fusion_top {
-	u64 place[3];
+	u64 place[FUSION_MAX_REPLICAS];
 	u64 mask;
 	u32 generation;
 };
+
+/* How many replicas a top has: 2, or 3 in a class of two parities. */
+static inline unsigned int fusion_top_replicas(const struct fusion_top *top)
+{
+	return top->place[2] ? 3 : 2;
+}
 
 void fusion_top_encode(const struct fusion_top *top,
 		       struct fusion_disk_top *disk);

@@ -124,11 +124,13 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 /* Stripes of sets that have closed and hold nothing live are free. */
 static int commit_close_set(struct fusion_pool *pool, struct fusion_set *set)
 {
-	u64 stripe[2] = { set->stripe[0], set->stripe[1] };
-	bool stored[2];
-	int i, r;
+	unsigned int i, stripes = set->class->p + 1;
+	u64 stripe[FUSION_MAX_REPLICAS];
+	bool stored[FUSION_MAX_REPLICAS];
+	int r;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < stripes; i++) {
+		stripe[i] = set->stripe[i];
 		r = fusion_ledger_is_stored(&pool->ledger, stripe[i],
 					    &stored[i]);
 		if (r)
@@ -136,7 +138,7 @@ static int commit_close_set(struct fusion_pool *pool, struct fusion_set *set)
 	}
 	list_del(&set->list);
 	fusion_set_close(&pool->space, set, stored[0]);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < stripes; i++)
 		if (!stored[i])
 			fusion_space_release(&pool->space, stripe[i]);
 	return 0;

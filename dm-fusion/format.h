@@ -278,7 +278,7 @@ struct fusion_disk_stripe {
 	__le32 generation;		/* activation it was opened in */
 	__le64 written;			/* RAID: slots that parity covers */
 	__le64 live;			/* slots the map refers to */
-	__le64 partner[2];		/* PRIMARY: B, C; MIRROR: A; none: ~0 */
+	__le64 partner[FUSION_MAX_PARITY]; /* PRIMARY: B, C; MIRROR: A; none: ~0 */
 };
 
 #define FUSION_NO_STRIPE	(~0ULL)
@@ -288,7 +288,7 @@ struct fusion_disk_base {
 };
 
 struct fusion_disk_top {
-	__le64 place[3];		/* replicas in A, B and C; unused: 0 */
+	__le64 place[FUSION_MAX_REPLICAS]; /* in A, B and C; unused: 0 */
 	__le64 mask;			/* pages the top holds, bit 0 the first */
 	__le32 generation;		/* see unsynced_generation */
 	__le32 reserved;

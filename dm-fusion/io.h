@@ -18,6 +18,12 @@ enum fusion_io_kind {
 	FUSION_IO_WRITE,
 };
 
+/* A replica's bio that is not dm's clone. */
+struct fusion_mirror {
+	struct fusion_member *member;
+	struct bio bio;
+};
+
 struct fusion_io {
 	struct fusion_volume *volume;
 	struct bio *bio;		/* dm's clone */
@@ -39,15 +45,21 @@ struct fusion_io {
 	bool held;
 	bool commit;			/* FUA that must wait for a commit */
 	bool primary_done;
-	blk_status_t status;		/* of the mirror */
+	blk_status_t status;		/* of the mirrors: an error of theirs */
 	atomic_t pending;
-	struct fusion_member *mirror_member;
-	struct bio mirror;
+	struct fusion_mirror mirror[];	/* p of them */
 };
 
-static inline struct fusion_io *fusion_io_of(struct bio *bio)
+/* What a volume target of @class has with each bio. */
+static inline size_t fusion_io_bytes(const struct fusion_class *class)
 {
-	return dm_per_bio_data(bio, sizeof(struct fusion_io));
+	return sizeof(struct fusion_io) + class->p * sizeof(struct fusion_mirror);
+}
+
+static inline struct fusion_io *fusion_io_of(const struct dm_target *ti,
+					     struct bio *bio)
+{
+	return dm_per_bio_data(bio, ti->per_io_data_size);
 }
 
 /* Aim @bio at a live place, @page pages into its block. */

@@ -27,7 +27,10 @@
 
 #define FUSION_MIN_MEMBERS	4
 #define FUSION_MAX_MEMBERS	64
+#define FUSION_MIN_DATA		2
 #define FUSION_MIN_WIDTH	3	/* two data, one parity */
+#define FUSION_MAX_PARITY	2
+#define FUSION_MAX_REPLICAS	(FUSION_MAX_PARITY + 1)
 
 /* What a stripe id (format.h) has room for. */
 #define FUSION_MAX_BANDS	(1U << 24)

@@ -130,7 +130,7 @@ static void ledger_dirty(struct fusion_ledger *ledger,
 }
 
 static int ledger_live(struct fusion_ledger *ledger, u64 place,
-		       enum fusion_stripe_state state, u64 partner)
+		       enum fusion_stripe_state state, u64 partner, u64 second)
 {
 	struct fusion_ledger_entry *e;
 	int r;
@@ -144,7 +144,7 @@ static int ledger_live(struct fusion_ledger *ledger, u64 place,
 		e->disk.generation =
 			cpu_to_le32(fusion_md_super(ledger->space->md)->generation);
 		e->disk.partner[0] = cpu_to_le64(partner);
-		e->disk.partner[1] = cpu_to_le64(FUSION_NO_STRIPE);
+		e->disk.partner[1] = cpu_to_le64(second);
 	}
 	e->disk.live |= cpu_to_le64(1ULL << fusion_place_slot(place));
 	e->disk.written |= cpu_to_le64(1ULL << fusion_place_slot(place));
@@ -153,20 +153,24 @@ static int ledger_live(struct fusion_ledger *ledger, u64 place,
 
 int fusion_ledger_base_live(struct fusion_ledger *ledger, u64 place)
 {
-	return ledger_live(ledger, place, FUSION_STRIPE_RAID, FUSION_NO_STRIPE);
+	return ledger_live(ledger, place, FUSION_STRIPE_RAID, FUSION_NO_STRIPE,
+			   FUSION_NO_STRIPE);
 }
 
 int fusion_ledger_top_live(struct fusion_ledger *ledger,
 			   const struct fusion_top *top)
 {
+	unsigned int i, replicas = fusion_top_replicas(top);
 	int r;
 
 	r = ledger_live(ledger, top->place[0], FUSION_STRIPE_PRIMARY,
-			fusion_place_stripe(top->place[1]));
-	if (r)
-		return r;
-	return ledger_live(ledger, top->place[1], FUSION_STRIPE_MIRROR,
-			   fusion_place_stripe(top->place[0]));
+			fusion_place_stripe(top->place[1]), replicas > 2 ?
+			fusion_place_stripe(top->place[2]) : FUSION_NO_STRIPE);
+	for (i = 1; !r && i < replicas; i++)
+		r = ledger_live(ledger, top->place[i], FUSION_STRIPE_MIRROR,
+				fusion_place_stripe(top->place[0]),
+				FUSION_NO_STRIPE);
+	return r;
 }
 
 int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place)
@@ -194,6 +198,7 @@ int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written)
 	e->disk.state = FUSION_STRIPE_RAID;
 	e->disk.written = cpu_to_le64(written);
 	e->disk.partner[0] = cpu_to_le64(FUSION_NO_STRIPE);
+	e->disk.partner[1] = cpu_to_le64(FUSION_NO_STRIPE);
 	return 0;
 }
 

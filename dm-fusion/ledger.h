@@ -34,7 +34,7 @@ void fusion_ledger_exit(struct fusion_ledger *ledger);
 
 /* Slot of a RAID stripe written directly became live. */
 int fusion_ledger_base_live(struct fusion_ledger *ledger, u64 place);
-/* Both replicas of @top became live. */
+/* All replicas of @top became live. */
 int fusion_ledger_top_live(struct fusion_ledger *ledger,
 			   const struct fusion_top *top);
 /* The slot at @place is dead. */

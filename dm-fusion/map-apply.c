@@ -30,6 +30,7 @@ static int change_live(struct fusion_ledger *ledger,
 static int change_dead(struct fusion_ledger *ledger,
 		       const struct fusion_change *c)
 {
+	unsigned int i;
 	int r = 0;
 
 	if (c->old.base && c->new.base != c->old.base)
@@ -39,8 +40,8 @@ static int change_dead(struct fusion_ledger *ledger,
 		/* converted: the primary is the base now */
 		if (c->new.base != c->old.top.place[0])
 			r = fusion_ledger_dead(ledger, c->old.top.place[0]);
-		if (!r)
-			r = fusion_ledger_dead(ledger, c->old.top.place[1]);
+		for (i = 1; !r && i < fusion_top_replicas(&c->old.top); i++)
+			r = fusion_ledger_dead(ledger, c->old.top.place[i]);
 	}
 	return r;
 }

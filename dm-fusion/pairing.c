@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pairing: choice of two stripes and bipartite matching of their slots.
+ * Pairing: choice of stripes and bipartite matching of their slots.
  */
 #include "pairing.h"
 
@@ -22,6 +22,24 @@ void fusion_pair_choose(const u64 *masks, unsigned int count, unsigned int *a,
 			}
 		}
 	}
+}
+
+unsigned int fusion_pair_choose_third(const u64 *masks, unsigned int count,
+				      unsigned int a, unsigned int b)
+{
+	unsigned int fewest = 2 * FUSION_MAX_MEMBERS + 1;
+	unsigned int x, third = 0;
+
+	for (x = 0; x < count; x++) {
+		unsigned int common = fusion_pair_common(masks[x], masks[a]) +
+				      fusion_pair_common(masks[x], masks[b]);
+
+		if (x != a && x != b && common < fewest) {
+			fewest = common;
+			third = x;
+		}
+	}
+	return third;
 }
 
 /* The slots of @mirror on members outside @avoid. */

@@ -8,7 +8,7 @@
 /* Where the pages at the start of a read are. */
 struct read_source {
 	u64 place;			/* 0: zeros */
-	u64 mirror;			/* 0: only one */
+	u64 mirror[FUSION_MAX_PARITY];	/* other replicas; 0: no more */
 	unsigned int pages;		/* that are there */
 };
 
@@ -27,7 +27,7 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 	u64 entry, mask;
 
 	src->pages = pages;
-	src->mirror = 0;
+	src->mirror[0] = 0;
 	rcu_read_lock();
 	entry = fusion_map_entry(&pool->map, volume, block);
 	if (entry == FUSION_ENTRY_MISS) {
@@ -48,7 +48,8 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 		src->pages = fusion_mask_run(mask, page, pages);
 		if (mask & (1ULL << page)) {
 			src->place = ov->top.place[0];
-			src->mirror = ov->top.place[1];
+			src->mirror[0] = ov->top.place[1];
+			src->mirror[1] = ov->top.place[2];
 			if (fusion_unsynced(pool, READ_ONCE(ov->top.generation)))
 				found = READ_UNSYNCED;
 		} else {
@@ -59,18 +60,29 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 	return found;
 }
 
-/* Of two replicas, take the one on the less busy member. */
+static int read_pending(struct fusion_pool *pool, u64 place)
+{
+	u32 member;
+
+	fusion_space_locate(&pool->space, place, &member);
+	return fusion_member_pending(&pool->member[member]);
+}
+
+/* Of the replicas, take the one on the least busy member. */
 static void read_choose(struct fusion_pool *pool, struct read_source *src)
 {
-	u32 a, b;
+	int least, pending;
 
-	if (!src->mirror)
+	if (!src->mirror[0])
 		return;
-	fusion_space_locate(&pool->space, src->place, &a);
-	fusion_space_locate(&pool->space, src->mirror, &b);
-	if (fusion_member_pending(&pool->member[b]) <
-	    fusion_member_pending(&pool->member[a]))
-		src->place = src->mirror;
+	least = read_pending(pool, src->place);
+	pending = read_pending(pool, src->mirror[0]);
+	if (pending < least) {
+		least = pending;
+		src->place = src->mirror[0];
+	}
+	if (src->mirror[1] && read_pending(pool, src->mirror[1]) < least)
+		src->place = src->mirror[1];
 }
 
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
@@ -116,7 +128,7 @@ static void read_parts(struct fusion_io *io)
 			continue;
 		case READ_UNSYNCED:
 			/* only the primary counts if it could not be synced */
-			src.mirror = 0;
+			src.mirror[0] = 0;
 			break;
 		case READ_FOUND:
 			read_choose(pool, &src);

@@ -4,7 +4,7 @@
  * that were being written.  The tops themselves are the write-intent log: each
  * carries the generation (activation) in which its replicas were last known to
  * be equal, and those older than the pool's unsynced_generation are copied,
- * primary to mirror, under the block's hold: before a read of them is
+ * primary to mirrors, under the block's hold: before a read of them is
  * answered, and by a walk in the background.
  *
  * A power cut in the middle of a copy leaves the generation as it was: the
@@ -41,11 +41,11 @@ static int resync_io(struct fusion_pool *pool, u64 place, unsigned int first,
 	return r;
 }
 
-/* Copy the pages that @top holds from its primary to its mirror. */
+/* Copy the pages that @top holds from its primary to its mirrors. */
 static int resync_copy(struct fusion_pool *pool, const struct fusion_top *top)
 {
 	size_t bytes = pool->block_sectors << SECTOR_SHIFT;
-	unsigned int page, run;
+	unsigned int page, run, i;
 	void *data;
 	int r = 0;
 
@@ -59,8 +59,8 @@ static int resync_copy(struct fusion_pool *pool, const struct fusion_top *top)
 			continue;
 		r = resync_io(pool, top->place[0], page, run, data,
 			      REQ_OP_READ);
-		if (!r)
-			r = resync_io(pool, top->place[1], page, run, data,
+		for (i = 1; !r && i < fusion_top_replicas(top); i++)
+			r = resync_io(pool, top->place[i], page, run, data,
 				      REQ_OP_WRITE);
 	}
 	free_pages_exact(data, bytes);

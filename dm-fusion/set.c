@@ -10,18 +10,78 @@
 /* Sets looked at for one that can be taken. */
 #define TAKE_TRIES	64
 
+/* The stripes of a set, and the replicas of a block in it. */
+static unsigned int set_stripes(const struct fusion_class *class)
+{
+	return class->p + 1;
+}
+
+/* Take the members of @stripe, slot by slot, into @members; their mask. */
+static u64 stripe_members(struct fusion_space *s, struct fusion_class *class,
+			  u64 stripe, u8 *members)
+{
+	return fusion_layout_members(s->layout, class->k,
+				     fusion_stripe_index(stripe), members);
+}
+
+/* Find the mirrors' slots: all replicas of a slot are on different members. */
+static int set_match(struct fusion_space *s, struct fusion_set *set)
+{
+	struct fusion_class *class = set->class;
+	u64 avoid[FUSION_MAX_MEMBERS];
+	u8 members[FUSION_MAX_MEMBERS];
+	unsigned int m, i;
+	int r = 0;
+
+	stripe_members(s, class, set->stripe[0], members);
+	for (i = 0; i < class->d; i++)
+		avoid[i] = 1ULL << members[i];
+	for (m = 0; !r && m < class->p; m++) {
+		stripe_members(s, class, set->stripe[m + 1], members);
+		r = fusion_pair_match(avoid, class->d, members, class->k,
+				      set->slot_of[m]);
+		for (i = 0; !r && i < class->d; i++)
+			avoid[i] |= 1ULL << members[set->slot_of[m][i]];
+	}
+	return r;
+}
+
 /*
- * Open one more set: of up to FUSION_PAIR_DRAW stripes drawn at random, the
- * two that share the fewest members.  The rest goes back.
+ * Draw stripes at random and keep those that share the fewest members.  The
+ * rest goes back.
  */
+static void set_draw_stripes(struct fusion_space *s, struct fusion_set *set)
+{
+	u64 stripe[FUSION_PAIR_DRAW_MAX], mask[FUSION_PAIR_DRAW_MAX];
+	struct fusion_class *class = set->class;
+	unsigned int chosen[FUSION_MAX_REPLICAS];
+	u8 members[FUSION_MAX_MEMBERS];
+	unsigned int count, i;
+
+	for (count = 0; count < FUSION_PAIR_DRAW(set_stripes(class)); count++) {
+		stripe[count] = fusion_space_draw_locked(s, class);
+		if (stripe[count] == FUSION_NO_STRIPE)
+			break;
+		mask[count] = stripe_members(s, class, stripe[count], members);
+	}
+	fusion_pair_choose(mask, count, &chosen[0], &chosen[1]);
+	if (class->p > 1)
+		chosen[2] = fusion_pair_choose_third(mask, count, chosen[0],
+						     chosen[1]);
+	for (i = 0; i < set_stripes(class); i++) {
+		set->stripe[i] = stripe[chosen[i]];
+		stripe[chosen[i]] = FUSION_NO_STRIPE;
+	}
+	for (i = 0; i < count; i++)
+		if (stripe[i] != FUSION_NO_STRIPE)
+			fusion_space_free_locked(s, stripe[i]);
+}
+
+/* Open one more set. */
 static int set_open(struct fusion_space *s, struct fusion_class *class)
 {
-	u64 stripe[FUSION_PAIR_DRAW], mask[FUSION_PAIR_DRAW];
-	u64 avoid[FUSION_MAX_MEMBERS];
-	u8 a_members[FUSION_MAX_MEMBERS], b_members[FUSION_MAX_MEMBERS];
-	unsigned int count, a, b, i;
 	struct fusion_set *set;
-	int r = 0;
+	unsigned int i;
 
 	lockdep_assert_held(&class->lock);
 	if (fusion_sets_limited(s))
@@ -34,43 +94,19 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 	}
 	if (!set)
 		return -EAGAIN;
-	if (!fusion_space_allows(s, class, 2)) {
+	if (!fusion_space_allows(s, class, set_stripes(class))) {
 		kfree(set);
 		return -EAGAIN;
 	}
-	for (count = 0; count < FUSION_PAIR_DRAW; count++) {
-		stripe[count] = fusion_space_draw_locked(s, class);
-		if (stripe[count] == FUSION_NO_STRIPE)
-			break;
-		mask[count] = fusion_layout_members(s->layout, class->k,
-						    fusion_stripe_index(stripe[count]),
-						    a_members);
-	}
-	fusion_pair_choose(mask, count, &a, &b);
-
-	fusion_layout_members(s->layout, class->k,
-			      fusion_stripe_index(stripe[a]), a_members);
-	fusion_layout_members(s->layout, class->k,
-			      fusion_stripe_index(stripe[b]), b_members);
-	for (i = 0; i < class->d; i++)
-		avoid[i] = 1ULL << a_members[i];
-	if (fusion_pair_match(avoid, class->d, b_members, class->k,
-			      set->slot_of)) {
-		/* cannot be for p >= 1: every data slot shuns one slot of B */
-		WARN_ON_ONCE(1);
-		kfree(set);
-		set = NULL;
-		r = -EAGAIN;
-	}
-	for (i = 0; i < count; i++)
-		if (!set || (i != a && i != b))
-			fusion_space_free_locked(s, stripe[i]);
-	if (!set)
-		return r;
-
 	set->class = class;
-	set->stripe[0] = stripe[a];
-	set->stripe[1] = stripe[b];
+	set_draw_stripes(s, set);
+	if (WARN_ON_ONCE(set_match(s, set))) {
+		/* cannot be: see fusion_pair_match() */
+		for (i = 0; i < set_stripes(class); i++)
+			fusion_space_free_locked(s, set->stripe[i]);
+		kfree(set);
+		return -EAGAIN;
+	}
 	set->drawn = 0;
 	set->in_flight = 0;
 	set->given_up = 0;
@@ -85,7 +121,9 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 /* A set has joined the replicated area (@sign 1) or has left it (-1). */
 static void set_count(struct fusion_space *s, struct fusion_set *set, int sign)
 {
-	atomic64_add(sign * 2 * (int)set->class->k, &s->replica_blocks);
+	int blocks = set_stripes(set->class) * set->class->k;
+
+	atomic64_add(sign * blocks, &s->replica_blocks);
 }
 
 /* A set that has been closed is gone. */
@@ -95,18 +133,25 @@ static void set_free(struct fusion_space *s, struct fusion_set *set)
 	kfree(set);
 }
 
-/* How busy the two members of @set's next slot are. */
+/* The place of @set's next slot in its stripe number @i. */
+static u64 set_place(const struct fusion_set *set, unsigned int i)
+{
+	return fusion_place(set->stripe[i], i ? set->slot_of[i - 1][set->drawn] :
+			    set->drawn);
+}
+
+/* How busy the members of @set's next slot are. */
 static int set_pending(struct fusion_space *s, struct fusion_set *set)
 {
-	u32 slot = set->drawn, k = set->class->k;
-	struct fusion_spot a, b;
+	unsigned int i;
+	int pending = 0;
+	u32 member;
 
-	a = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[0]),
-			       slot);
-	b = fusion_layout_home(s->layout, k, fusion_stripe_index(set->stripe[1]),
-			       set->slot_of[slot]);
-	return fusion_member_pending(&s->member[a.member]) +
-		fusion_member_pending(&s->member[b.member]);
+	for (i = 0; i < set_stripes(set->class); i++) {
+		fusion_space_locate(s, set_place(set, i), &member);
+		pending += fusion_member_pending(&s->member[member]);
+	}
+	return pending;
 }
 
 struct fusion_set *fusion_set_draw(struct fusion_space *s,
@@ -128,9 +173,9 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 	    set_pending(s, class->open[i]))
 		i = j;
 	set = class->open[i];
-	top->place[0] = fusion_place(set->stripe[0], set->drawn);
-	top->place[1] = fusion_place(set->stripe[1], set->slot_of[set->drawn]);
-	top->place[2] = 0;
+	memset(top->place, 0, sizeof(top->place));
+	for (j = 0; j < set_stripes(class); j++)
+		top->place[j] = set_place(set, j);
 	set->owner[set->drawn] = key;
 	set->in_flight++;
 	if (++set->drawn == class->d) {
@@ -224,8 +269,8 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 	if (fusion_sets_limited(s))
 		return -EDQUOT;
 	r = set_spare(class);
-	/* a set takes two stripes */
-	return r ? r : fusion_space_refill(s, class, 2, commit_lock);
+	return r ? r : fusion_space_refill(s, class, set_stripes(class),
+					   commit_lock);
 }
 
 /* ---- the table ---- */
@@ -280,9 +325,9 @@ static void table_remove(struct fusion_space *s, struct fusion_set *set)
 
 void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
 {
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < set_stripes(set->class); i++)
 		fusion_space_unhold(s, set->stripe[i], true);
 	mutex_lock(&s->sets_lock);
 	/* one that is missing in the table is only not converted till a start */
@@ -306,8 +351,8 @@ static struct fusion_set *sets_find(struct fusion_space *s,
 	if (!set)
 		return NULL;
 	set->class = class;
-	set->stripe[0] = a;
-	set->stripe[1] = fusion_place_stripe(top->place[1]);
+	for (i = 0; i < set_stripes(class); i++)
+		set->stripe[i] = fusion_place_stripe(top->place[i]);
 	for (i = 0; i < class->d; i++)
 		set->owner[i] = FUSION_NO_OWNER;
 	if (table_add(s, set)) {
@@ -355,13 +400,11 @@ void fusion_sets_forget(struct fusion_space *s, u64 a)
 static u64 set_members(struct fusion_space *s, const struct fusion_set *set)
 {
 	u8 members[FUSION_MAX_MEMBERS];
+	unsigned int i;
 	u64 mask = 0;
-	int i;
 
-	for (i = 0; i < 2; i++)
-		mask |= fusion_layout_members(s->layout, set->class->k,
-					      fusion_stripe_index(set->stripe[i]),
-					      members);
+	for (i = 0; i < set_stripes(set->class); i++)
+		mask |= stripe_members(s, set->class, set->stripe[i], members);
 	return mask;
 }
 

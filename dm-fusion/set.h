@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sets: the pairs of stripes that new tops go to.
+ * Sets: the stripes that new tops go to, two or three together.
  *
- * A set is a primary stripe A and its mirror B.  Its data slots are drawn one
- * by one; when all are drawn and the writes to them have ended, it is recorded
- * in an epoch, whose commit closes it.  Several sets are open for each class,
- * and a draw takes the less busy of two.
+ * A set is a primary stripe A and its mirrors: B, and C in a class of two
+ * parities.  Its data slots are drawn one by one; when all are drawn and the
+ * writes to them have ended, it is recorded in an epoch, whose commit closes it.
+ * Several sets are open for each class, and a draw takes the less busy of two.
  *
  * Closed sets that hold something live are in the table of sets, oldest first,
  * until nothing in A is live any more or A has become a RAID stripe.  The table
@@ -24,7 +24,7 @@
 struct fusion_set {
 	struct list_head list;		/* of closed sets, in an epoch */
 	struct fusion_class *class;
-	u64 stripe[2];			/* A, B */
+	u64 stripe[FUSION_MAX_REPLICAS];	/* A, B, C: p + 1 of them */
 	u8 drawn;
 	u16 in_flight;
 	/* closed; under sets_lock */
@@ -34,7 +34,8 @@ struct fusion_set {
 	u8 given_up;			/* attempts to convert it */
 	bool busy;			/* taken: not to be freed */
 	bool gone;			/* out of the table, while busy */
-	u8 slot_of[FUSION_MAX_MEMBERS];	/* B's slot for A's */
+	/* B's, and C's, slot for A's */
+	u8 slot_of[FUSION_MAX_PARITY][FUSION_MAX_MEMBERS];
 	u64 owner[];			/* d: fusion_block_key(); NO_OWNER */
 };
 
@@ -42,7 +43,7 @@ struct fusion_set {
 
 /*
  * Draw a place for a new top of the block with @key: a data slot of an open set
- * and its mirror's.
+ * and its mirrors'.
  * The set is held until fusion_set_put().  Fills in @top->place.
  * -EAGAIN: call fusion_set_refill() and try again.  Any context.
  */
@@ -88,8 +89,8 @@ static inline bool fusion_sets_limited(const struct fusion_space *s)
 
 /*
  * The top of the block with @key is at slot fusion_place_slot(top->place[0])
- * of the set A, B: it is in the table unless it is not closed.  0 or -ENOMEM.
- * Under the commit mutex.
+ * of the set of its stripes: it is in the table unless it is not closed.  0 or
+ * -ENOMEM.  Under the commit mutex.
  */
 int fusion_sets_found(struct fusion_space *s, u64 key,
 		      const struct fusion_top *top);

@@ -310,11 +310,22 @@ int fusion_space_decode_top(const struct fusion_space *s,
 			    const struct fusion_disk_top *disk,
 			    struct fusion_top *top)
 {
+	struct fusion_class *class;
+	unsigned int i, replicas;
+
 	if (fusion_top_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
 			      top) ||
-	    !fusion_space_place_ok(s, top->place[0]) ||
-	    !fusion_space_place_ok(s, top->place[1]))
+	    !fusion_space_place_ok(s, top->place[0]))
 		return -EINVAL;
+	class = fusion_space_class_of(s, fusion_place_stripe(top->place[0]));
+	replicas = fusion_top_replicas(top);
+	if (replicas != class->p + 1)
+		return -EINVAL;
+	for (i = 1; i < replicas; i++)
+		if (!fusion_space_place_ok(s, top->place[i]) ||
+		    fusion_space_class_of(s, fusion_place_stripe(top->place[i])) !=
+		    class)
+			return -EINVAL;
 	return 0;
 }
 

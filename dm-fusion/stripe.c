@@ -2,6 +2,7 @@
 /*
  * A stripe in memory.  See stripe.h.
  */
+#include <linux/raid/pq.h>
 #include <linux/raid/xor.h>
 #include <linux/sched/mm.h>
 #include <linux/sizes.h>
@@ -163,13 +164,54 @@ static void stripe_xor(struct fusion_stripe *stripe, void *to, u64 slots)
 	}
 }
 
+/*
+ * P and Q of the slots in @written, into the parity slots.  A slot's number is
+ * its coefficient's exponent, so those that are not written are zeros in their
+ * place.
+ */
+static void stripe_syndrome(struct fusion_stripe *stripe, u64 written)
+{
+	unsigned int d = stripe->class->d, k = stripe->class->k, page, i;
+	void *zero = page_address(ZERO_PAGE(0));
+	void *ptrs[FUSION_MAX_MEMBERS];
+
+	for (page = 0; page < stripe->pool->block_pages; page++) {
+		for (i = 0; i < k; i++)
+			ptrs[i] = i >= d || written >> i & 1 ?
+				stripe->slot[i].data +
+				(page << FUSION_PAGE_SHIFT) : zero;
+		raid6_call.gen_syndrome(k, 1 << FUSION_PAGE_SHIFT, ptrs);
+	}
+}
+
 void fusion_stripe_parity(struct fusion_stripe *stripe, u64 written)
 {
 	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
 	void *parity = stripe->slot[stripe->class->d].data;
 
+	if (stripe->class->p > 1) {
+		stripe_syndrome(stripe, written);
+		return;
+	}
 	memcpy(parity, stripe->slot[fusion_ctz64(written)].data, bytes);
 	stripe_xor(stripe, parity, written & (written - 1));
+}
+
+/*
+ * Does Q fit the slots in @written?  The coefficient of slot 0 is 1: with Q
+ * added to that slot, the sum is zero if it does.  So no other buffer is needed.
+ */
+static bool stripe_q_fits(struct fusion_stripe *stripe, u64 written)
+{
+	size_t bytes = stripe->pool->block_sectors << SECTOR_SHIFT;
+	unsigned int q = stripe->class->d + 1;
+
+	if (written & 1)
+		stripe_xor(stripe, stripe->slot[0].data, 1ULL << q);
+	else
+		memcpy(stripe->slot[0].data, stripe->slot[q].data, bytes);
+	stripe_syndrome(stripe, written | 1);
+	return !memchr_inv(stripe->slot[q].data, 0, bytes);
 }
 
 bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written)
@@ -178,7 +220,9 @@ bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written)
 	void *parity = stripe->slot[stripe->class->d].data;
 
 	stripe_xor(stripe, parity, written);
-	return !memchr_inv(parity, 0, bytes);
+	if (memchr_inv(parity, 0, bytes))
+		return false;
+	return stripe->class->p == 1 || stripe_q_fits(stripe, written);
 }
 
 /* ---- I/O ---- */

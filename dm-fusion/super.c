@@ -113,7 +113,8 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 		unsigned int d = disk->classes[i].data;
 		unsigned int p = disk->classes[i].parity;
 
-		if (d && (p != 1 || d < 2 ||
+		if (d && (!p || p > FUSION_MAX_PARITY ||
+			  d < FUSION_MIN_DATA ||
 			  d + p > fusion_layout_max_width(l)))
 			return "Metadata has a damaged class table";
 	}

@@ -128,7 +128,7 @@ static int volume_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	ti->flush_supported = true;
 	ti->num_discard_bios = 1;
 	ti->discards_supported = true;
-	ti->per_io_data_size = sizeof(struct fusion_io);
+	ti->per_io_data_size = fusion_io_bytes(vt->volume->class);
 	fusion_compat_stable_writes(ti);
 	return 0;
 
@@ -162,7 +162,7 @@ static void volume_dtr(struct dm_target *ti)
 static int volume_map(struct dm_target *ti, struct bio *bio)
 {
 	struct volume_target *vt = ti->private;
-	struct fusion_io *io = fusion_io_of(bio);
+	struct fusion_io *io = fusion_io_of(ti, bio);
 
 	io->volume = vt->volume;
 	io->bio = bio;
@@ -191,7 +191,7 @@ static int volume_map(struct dm_target *ti, struct bio *bio)
 static int volume_end_io(struct dm_target *ti, struct bio *bio,
 			 blk_status_t *status)
 {
-	struct fusion_io *io = fusion_io_of(bio);
+	struct fusion_io *io = fusion_io_of(ti, bio);
 
 	switch (io->kind) {
 	case FUSION_IO_READ:

@@ -97,12 +97,18 @@ int fusion_volume_create(struct fusion_pool *pool, u32 id, const char *name,
 		      fusion_pool_name(pool), name, pool->block_sectors);
 		return -EINVAL;
 	}
-	if (parity != 1) {
-		DMERR("%s: volume %s: only one parity slot is supported",
-		      fusion_pool_name(pool), name);
+	if (!parity || parity > FUSION_MAX_PARITY) {
+		DMERR("%s: volume %s: parity slots are 1 to %u",
+		      fusion_pool_name(pool), name, FUSION_MAX_PARITY);
 		return -EINVAL;
 	}
-	if (data < 2 || data >= widest || data + parity > widest) {
+	if (widest < FUSION_MIN_DATA + parity) {
+		DMERR("%s: volume %s: with %u members and %u spares, stripes are at most %u wide, too narrow for %u data and %u parity slots",
+		      fusion_pool_name(pool), name, pool->layout.n,
+		      pool->layout.spares, widest, FUSION_MIN_DATA, parity);
+		return -EINVAL;
+	}
+	if (data < FUSION_MIN_DATA || data > widest - parity) {
 		DMERR("%s: volume %s: with %u members and %u spares, data slots are 2 to %u",
 		      fusion_pool_name(pool), name, pool->layout.n,
 		      pool->layout.spares, widest - parity);
@@ -188,17 +194,23 @@ static int delete_place(struct fusion_pool *pool, u64 place)
 static int delete_tops(struct fusion_pool *pool, struct fusion_volume *v,
 		       unsigned int *budget)
 {
-	struct fusion_disk_top top;
+	struct fusion_disk_top disk;
+	struct fusion_top top;
+	unsigned int i;
 	u64 block = 0;
 	int r;
 
 	while (*budget) {
-		r = fusion_md_next_top(pool->md, v->id, &block, &top);
+		r = fusion_md_next_top(pool->md, v->id, &block, &disk);
 		if (r)
 			return r == -ENODATA ? 0 : r;
-		r = delete_place(pool, le64_to_cpu(top.place[0]));
-		if (!r)
-			r = delete_place(pool, le64_to_cpu(top.place[1]));
+		if (fusion_space_decode_top(&pool->space, &disk, &top)) {
+			DMERR("%s: volume %u block %llu: metadata has an impossible top",
+			      fusion_pool_name(pool), v->id, block);
+			return -EIO;
+		}
+		for (i = 0; !r && i < fusion_top_replicas(&top); i++)
+			r = fusion_ledger_dead(&pool->ledger, top.place[i]);
 		if (!r)
 			r = fusion_md_put_top(pool->md, v->id, block, NULL);
 		if (r)

@@ -4,14 +4,14 @@
  *
  * What can be lost:
  *
- * In place, the pages go to both replicas at once.  A power cut leaves each
+ * In place, the pages go to all replicas at once.  A power cut leaves each
  * page of each replica old or new, as for any disk; the replicas may differ
- * until resync copies the primary over the mirror.  Pages that the top did not
+ * until resync copies the primary over the mirrors.  Pages that the top did not
  * hold before enter its mask in the epoch after they are written: until that
  * commit they are read from where they were.
  *
- * A new top's pages go to a pair of slots that nothing refers to.  When both
- * are written, the map in core is switched, the change enters the epoch and
+ * A new top's pages go to paired slots that nothing refers to.  When all are
+ * written, the map in core is switched, the change enters the epoch and
  * the write is acknowledged.  Until the commit, a power cut leaves the old
  * mapping, whose stripes are not reused before; after it, the new one, whose
  * data the commit has flushed.
@@ -100,17 +100,40 @@ static int write_wait(struct fusion_io *io)
 
 static void mirror_end(struct bio *mirror)
 {
-	struct fusion_io *io = container_of(mirror, struct fusion_io, mirror);
+	struct fusion_io *io = mirror->bi_private;
 
-	fusion_member_end_write(io->mirror_member);
-	io->status = mirror->bi_status;
+	fusion_member_end_write(container_of(mirror, struct fusion_mirror,
+					     bio)->member);
+	/* any of their errors will do */
+	if (unlikely(mirror->bi_status))
+		WRITE_ONCE(io->status, mirror->bi_status);
 	bio_uninit(mirror);
 	if (atomic_dec_and_test(&io->pending))
 		bio_endio(io->bio);
 }
 
+/* Send the copy that is to be at @place, @page pages into the block. */
+static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
+			      u64 place, unsigned int page)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	sector_t sector;
+	u32 member;
+
+	sector = fusion_space_locate(&pool->space, place, &member);
+	m->member = &pool->member[member];
+	/* cannot fail: no crypt or integrity context reaches this target */
+	bio_init_clone(m->member->bdev, &m->bio, io->bio, GFP_NOIO);
+	m->bio.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
+	m->bio.bi_opf &= ~REQ_POLLED;	/* nobody polls for this one */
+	m->bio.bi_private = io;
+	m->bio.bi_end_io = mirror_end;
+	fusion_member_start(m->member);
+	submit_bio_noacct(&m->bio);
+}
+
 /*
- * Send the mirror's copy; the clone itself, aimed at the primary, is the
+ * Send the mirrors' copies; the clone itself, aimed at the primary, is the
  * caller's to submit.
  */
 static int write_send(struct fusion_io *io, const struct fusion_top *top)
@@ -118,25 +141,17 @@ static int write_send(struct fusion_io *io, const struct fusion_top *top)
 	struct fusion_pool *pool = io->volume->pool;
 	struct bio *bio = io->bio;
 	unsigned int page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
-	sector_t sector;
-	u32 member;
+	unsigned int i, mirrors = io->volume->class->p;
 
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;
 	io->status = BLK_STS_OK;
-	atomic_set(&io->pending, 2);
+	atomic_set(&io->pending, mirrors + 1);
 
-	sector = fusion_space_locate(&pool->space, top->place[1], &member);
-	io->mirror_member = &pool->member[member];
-	/* cannot fail: no crypt or integrity context reaches this target */
-	bio_init_clone(io->mirror_member->bdev, &io->mirror, bio, GFP_NOIO);
-	io->mirror.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
-	io->mirror.bi_opf &= ~REQ_POLLED;	/* nobody polls for this one */
-	io->mirror.bi_end_io = mirror_end;
+	for (i = 0; i < mirrors; i++)
+		write_send_mirror(io, &io->mirror[i], top->place[i + 1], page);
 	io->member = fusion_aim(pool, bio, top->place[0], page);
-	fusion_member_start(io->mirror_member);
 	fusion_member_start(io->member);
-	submit_bio_noacct(&io->mirror);
 	return DM_MAPIO_REMAPPED;
 }
 
@@ -378,7 +393,7 @@ static void write_failed_work(struct work_struct *work)
 	fusion_end(io->bio, io->status);
 }
 
-/* Both replicas are written: record the change. */
+/* All replicas are written: record the change. */
 static void write_record(struct fusion_io *io)
 {
 	struct fusion_pool *pool = io->volume->pool;
@@ -396,8 +411,8 @@ static void write_record(struct fusion_io *io)
 }
 
 /*
- * The clone ends first when the primary has its copy, and, if the mirror's is
- * not there yet, again when it is.
+ * The clone ends first when the primary has its copy, and, if a mirror's is
+ * not there yet, again when the last one is.
  */
 int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 {

@@ -138,7 +138,10 @@ refused_message() {
 		304 00000000 Metadata has a damaged band geometry
 		304 ff000000 A member is smaller than the metadata needs
 		72 0000000001000000 Metadata device is smaller than it was
-		440 0302000000000000 Metadata has a damaged class table
+		440 0303000000000000 Metadata has a damaged class table
+		440 0300000000000000 Metadata has a damaged class table
+		440 0102000000000000 Metadata has a damaged class table
+		440 0502000000000000 Metadata has a damaged class table
 		440 3f01000000000000 Metadata has a damaged class table
 		sum 00 Superblock of the metadata is damaged or of something else
 		32 0011223344556677 Superblock of the metadata is damaged or of something else
@@ -331,11 +334,14 @@ refused_message() {
 		refused_message "size of volume x must be a multiple of 128 sectors and not too large" \
 			create_volume 2 x $size 3 1
 	done
-	for parity in 0 2; do
-		refused_message "volume x: only one parity slot is supported" create_volume 2 x 2048 3 $parity
+	for parity in 0 3 4294967295; do
+		refused_message "volume x: parity slots are 1 to 2" create_volume 2 x 2048 3 $parity
 	done
 	for data in 0 1 6 4294967295; do
 		refused_message "volume x: with 8 members and 1 spares, data slots are 2 to 5" create_volume 2 x 2048 $data 1
+	done
+	for data in 0 1 5 4294967295; do
+		refused_message "volume x: with 8 members and 1 spares, data slots are 2 to 4" create_volume 2 x 2048 $data 2
 	done
 	refused_message "volume id 1 is in use already" create_volume 1 x 2048 3 1
 	refused_message "a volume named one exists already" create_volume 2 one 2048 3 1
@@ -366,6 +372,14 @@ refused_message() {
 	done
 	dm resume "$pool"
 	message create_volume 1 x 2048 3 1
+}
+
+@test "too few members for two parities" {
+	members=4 spares=0
+	make_pool
+	refused_message "volume x: with 4 members and 0 spares, stripes are at most 3 wide, too narrow for 2 data and 2 parity slots" \
+		create_volume 2 x 2048 2 2
+	message create_volume 2 x 2048 2 1
 }
 
 @test "no more than 16 widths in a pool" {

@@ -145,11 +145,20 @@ stalled() {
 	wait $pid
 }
 letter() {
-	head -c "$2" /dev/zero | tr '\0' "$1" |
+	head -c $(($2 * ${4:-1})) /dev/zero | tr '\0' "$1" |
 		dd of=/dev/mapper/t-v0 bs="$2" iflag=fullblock oflag=direct,seek_bytes seek="${3:-0}" status=none
 }
-# No more than the eight open sets, of which one has two blocks: on page 0 of
-# each is an a.
+# Full sets, as many as jobs: of each block so many bytes are an a.  Which blocks
+# share a set is left to the draw: eight sets are open.
+full_sets() {
+	volume 0 4 3
+	[ -z "${2:-}" ] || letter "$2" $((192 << 10)) 0 8
+	for ((i = 0; i < 24; i++)); do
+		letter a "$1" $((i << 16))
+	done
+	flush
+}
+# Two sets with a block each: they are put together in one stripe.
 two_blocks() {
 	make_pool
 	volume 0 4 3
@@ -157,17 +166,100 @@ two_blocks() {
 	letter a 4096 65536
 	flush
 }
+# The SSDs keep the command's I/O back, too.
+held_back() {
+	local before
+	before=$(held_count)
+	"$@" 3>&- &
+	writer=$!
+	wait_for 20 held $((before + 1))
+}
 page() { dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=1 iflag=direct status=none | head -c 1; }
 
-@test "a write in place while its set's data is read for the parity" {
-	two_blocks
-	# Both blocks are alone in their sets: one gives up, one is converted.
-	stalled reads letter b 4096
-	[ "$(counter convert_gave_up) $(counter converted)" = "1 1" ]
+# One set gives up, the others are converted.
+one_gives_up() {
+	[ "$(counter convert_gave_up) $(counter converted)" = "1 7" ]
 	[ "$(page 0)$(page 16)" = ba ]
 	message convert
 	message scrub
-	[ "$(counter converted) $(counter scrub_mismatches)" = "2 0" ]
+	[ "$(counter converted) $(counter scrub_mismatches)" = "8 0" ]
+	[ "$(page 0)$(page 16)" = ba ]
+}
+
+@test "a write waits for the fill of its own block alone" {
+	make_pool
+	full_sets 4096 c
+	udevadm settle
+	hold reads
+	message convert 3>&- &
+	pid=$! pids=
+	# Eight jobs fill a block each: what its top has not is read from its base.
+	wait_for 20 held 8
+	for ((i = 0; i < 24; i++)); do
+		(letter b 4096 $(((i << 16) + 4096)) && echo >>"$BATS_TEST_TMPDIR/done") 3>&- &
+		pids+=" $!"
+	done
+	wait_for 20 sixteen_done
+	release
+	# shellcheck disable=SC2086
+	wait $pid $pids
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 24 ]
+	for ((i = 0; i < 24; i++)); do
+		[ "$(page $((16 * i)))$(page $((16 * i + 1)))$(page $((16 * i + 2)))" = abc ]
+	done
+	message convert
+	parity_fits
+	for ((i = 0; i < 24; i++)); do
+		[ "$(page $((16 * i)))$(page $((16 * i + 1)))$(page $((16 * i + 2)))" = abc ]
+	done
+}
+sixteen_done() { [ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 16 ]; }
+
+@test "a write in place while its set's data is read for the parity" {
+	make_pool
+	full_sets 4096
+	stalled reads letter b 4096
+	one_gives_up
+}
+
+@test "a write in place while its set's parity is written" {
+	make_pool
+	full_sets 65536
+	stalled writes held_back letter b 4096
+	wait $writer
+	one_gives_up
+}
+
+@test "a write while the commit of a conversion is flushed" {
+	make_pool
+	full_sets 65536
+	stalled writes at_the_flush
+	wait $writer
+	[ "$(counter convert_gave_up) $(counter converted)" = "0 8" ]
+	[ "$(page 0)$(page 1)$(page 16)" = baa ]
+	message convert
+	parity_fits
+	[ "$(page 0)$(page 1)$(page 16)" = baa ]
+}
+# All parities are on their way: they are written, and the commit begins.
+at_the_flush() {
+	wait_for 20 held 8
+	hold flushes
+	for name in "${ssds[@]}"; do
+		dmsetup message "$name" 0 step
+	done
+	wait_for 20 held 1
+	held_back letter b 4096
+}
+
+@test "a write in place while two sparse sets are put together" {
+	two_blocks
+	stalled reads letter b 4096
+	[ "$(counter compact_gave_up) $(counter compacted) $(counter converted)" = "1 1 0" ]
+	[ "$(page 0)$(page 16)" = ba ]
+	message convert
+	message scrub
+	[ "$(counter converted) $(counter scrub_mismatches)" = "1 0" ]
 	[ "$(page 0)$(page 16)" = ba ]
 }
 
@@ -240,8 +332,9 @@ labelled_pool() {
 	status=0
 	wait $pid || status=$?
 	[ $status -eq 143 ]
+	# what the jobs had in hand was done
 	[ "$(space replicated)" -gt 0 ]
-	[ "$(counter converted)" -lt 10 ]
+	[ "$(counter converted)" -le 8 ]
 	fusion convert t-pool
 	[ "$(space replicated)" -eq 0 ]
 	fusion scrub t-pool

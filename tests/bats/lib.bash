@@ -13,6 +13,7 @@ bats_require_minimum_version 1.5.0
 repo=$(cd "$BATS_TEST_DIRNAME/.." && git rev-parse --show-toplevel 2>/dev/null) ||
 	repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 oracle=${ORACLE:-$repo/build/oracle/oracle}
+members_bytes=$repo/build/oracle/members
 
 
 # For the devices that tests make.  udev's rules would take most of a test's time:
@@ -158,7 +159,8 @@ release() {
 		dmsetup message "$name" 0 release
 	done
 }
-held() { [ "$(dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }')" -ge "$1" ]; }
+held_count() { dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }'; }
+held() { [ "$(held_count)" -ge "$1" ]; }
 
 ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
 ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }
@@ -233,9 +235,9 @@ make_pool() {
 
 message() { dmsetup message -- "$pool" 0 "$@"; }
 
-# volume ID MIB [DATA]: a new volume and its device, t-vID.
+# volume ID MIB [DATA [PARITY]]: a new volume and its device, t-vID.
 volume() {
-	message create_volume "$1" "v$1" $(($2 << 11)) "${3:-3}" 1
+	message create_volume "$1" "v$1" $(($2 << 11)) "${3:-3}" "${4:-1}"
 	volume_device "$1" $(($2 << 11))
 }
 volume_device() { dm create "t-v$1" --table "0 $2 fusion /dev/mapper/$pool $1"; }

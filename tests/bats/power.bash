@@ -8,11 +8,12 @@ seed=${FUSION_SEED:-1}
 devs=(/dev/mapper/t-v0 /dev/mapper/t-v1 /dev/mapper/t-v2)
 mib=(16 12 12)
 data=(3 3 5)
+parity=(1 1 1)
 
 make_volumes() {
 	local i
 	for i in 0 1 2; do
-		volume $i "${mib[i]}" "${data[i]}"
+		volume $i "${mib[i]}" "${data[i]}" "${parity[i]}"
 	done
 }
 start_volumes() {

@@ -125,14 +125,22 @@ static void check_stripes(unsigned int k, unsigned int p, u32 a, u32 b, long c)
 	fusion_layout_members(&layout, k, b, in_b);
 	for (unsigned int x = 0; x < d; x++)
 		avoid[x] = 1ULL << in_a[x];
-	if (!check_match(avoid, d, in_b, k, second) || c < 0)
+	/* fusion_pair_match() promises one, from two data slots on. */
+	if (!check_match(avoid, d, in_b, k, second)) {
+		CHECK(d < 2, "n %u k %u p %u: %u %u", layout.n, k, p, a, b);
+		return;
+	}
+	if (c < 0)
 		return;
 
 	fusion_layout_members(&layout, k, c, in_c);
 	for (unsigned int x = 0; x < d; x++)
 		avoid[x] |= 1ULL << in_b[second[x]];
-	if (!check_match(avoid, d, in_c, k, third))
+	if (!check_match(avoid, d, in_c, k, third)) {
+		CHECK(d < 2 || p < 2, "n %u k %u: %u %u %ld", layout.n, k, a, b,
+		      c);
 		return;
+	}
 	for (unsigned int x = 0; x < d; x++) {
 		u8 m0 = in_a[x], m1 = in_b[second[x]], m2 = in_c[third[x]];
 
@@ -164,6 +172,25 @@ static void test_stripes_exhaustively(void)
 					check_stripes(k, p, abc % stripes,
 						      abc / stripes % stripes,
 						      abc / stripes / stripes);
+	}
+}
+
+/*
+ * Every set of three that a pool can open, be the draw as bad as it can.  The
+ * maps x -> ux + v of the members, which keep what stripes share, take any
+ * stripe to stripe 0: so that one may be A.
+ */
+static void test_three_replicas_exhaustively(void)
+{
+	for (size_t o = 0; orders[o] <= 13; o++) {
+		unsigned int n = orders[o], stripes = n * (n - 1);
+
+		fusion_layout_init(&layout, n, 0);
+		for (unsigned int k = FUSION_MIN_DATA + 2; k < n; k++)
+			for (u32 b = 1; b < stripes; b++)
+				for (u32 c = 1; c < stripes; c++)
+					if (b != c)
+						check_stripes(k, 2, 0, b, c);
 	}
 }
 
@@ -299,8 +326,8 @@ static void test_choice(void)
 	unsigned int a, b;
 
 	for (int i = 0; i < 200000; i++) {
-		u64 masks[FUSION_PAIR_DRAW];
-		unsigned int count = 2 + rnd_below(FUSION_PAIR_DRAW - 1);
+		u64 masks[FUSION_PAIR_DRAW_MAX];
+		unsigned int count = 2 + rnd_below(FUSION_PAIR_DRAW_MAX - 1);
 		unsigned int best_a = 0, best_b = 0, fewest = 65;
 
 		for (unsigned int x = 0; x < count; x++)
@@ -334,11 +361,51 @@ static void test_choice(void)
 	CHECK(a == 2 && b == 3, "%u %u", a, b);
 }
 
+static void test_choice_of_a_third(void)
+{
+	static const u64 masks[] = { 1 | 2 | 4, 4 | 8, 1 | 2, 8 | 16, 32 | 4, 64 };
+
+	for (int i = 0; i < 200000; i++) {
+		u64 m[FUSION_PAIR_DRAW_MAX];
+		unsigned int count = 3 + rnd_below(FUSION_PAIR_DRAW_MAX - 2);
+		unsigned int a, b, best = 99, fewest = 999;
+
+		for (unsigned int x = 0; x < count; x++)
+			m[x] = rnd_mask();
+		fusion_pair_choose(m, count, &a, &b);
+		for (unsigned int x = count; x--;) {
+			unsigned int common = 0;
+
+			for (int member = 0; member < 64; member++)
+				if (m[x] >> member & 1)
+					common += (m[a] >> member & 1) +
+						  (m[b] >> member & 1);
+			/* Backwards: the last to tie is the first. */
+			if (x != a && x != b && common <= fewest) {
+				fewest = common;
+				best = x;
+			}
+		}
+		CHECK(fusion_pair_choose_third(m, count, a, b) == best,
+		      "%u of %u", best, count);
+	}
+
+	/* What both have counts twice. */
+	CHECK(fusion_pair_choose_third(masks, 5, 0, 1) == 3, "");
+	CHECK(fusion_pair_choose_third(masks, 6, 0, 1) == 5, "");
+	CHECK(fusion_pair_choose_third(masks, 3, 0, 1) == 2, "");
+	/* All alike: the first that is left. */
+	CHECK(fusion_pair_choose_third((u64[]){ 7, 7, 7, 7 }, 4, 0, 1) == 2, "");
+	CHECK(fusion_pair_choose_third((u64[]){ 7, 7, 7, 7 }, 4, 1, 3) == 0, "");
+}
+
 int main(void)
 {
 	RUN(test_choice);
+	RUN(test_choice_of_a_third);
 	RUN(test_one_common_member);
 	RUN(test_stripes_exhaustively);
+	RUN(test_three_replicas_exhaustively);
 	RUN(test_stripes_at_random);
 	RUN(test_any_masks);
 	RUN(test_long_paths);

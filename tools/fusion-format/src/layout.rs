@@ -5,7 +5,7 @@ use crate::ffi;
 
 pub const MIN_MEMBERS: u32 = ffi::FUSION_MIN_MEMBERS;
 pub const MAX_MEMBERS: u32 = ffi::FUSION_MAX_MEMBERS;
-pub const MIN_WIDTH: u32 = ffi::FUSION_MIN_WIDTH;
+pub const MIN_DATA: u32 = ffi::FUSION_MIN_DATA;
 
 /// The largest number of members, at most `devices`, that a layout exists for.
 #[must_use]

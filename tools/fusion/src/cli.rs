@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_valid};
 
 use crate::size;
@@ -148,6 +148,22 @@ pub enum VolumeCommand {
     },
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Raid {
+    Raid5,
+    Raid6,
+}
+
+impl Raid {
+    /// Parity slots of a stripe.
+    pub fn parity(self) -> u32 {
+        match self {
+            Self::Raid5 => 1,
+            Self::Raid6 => 2,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct VolumeCreateArgs {
     /// Name or uuid of the pool
@@ -159,8 +175,8 @@ pub struct VolumeCreateArgs {
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
     /// Redundancy of its stripes
-    #[arg(long, value_name = "LEVEL", default_value = "raid5", value_parser = ["raid5"])]
-    pub raid: String,
+    #[arg(long, value_name = "LEVEL", default_value = "raid5")]
+    pub raid: Raid,
     /// Width of its stripes, data and parity [default: the widest the pool allows, at most 8]
     #[arg(long, value_name = "W", conflicts_with = "data")]
     pub width: Option<u32>,
@@ -254,7 +270,7 @@ mod tests {
             "fusion pool create -- -p /dev/a",
             "fusion volume create p v",
             "fusion volume create p v --size 1G --width 4 --data 3",
-            "fusion volume create p v --size 1G --raid raid6",
+            "fusion volume create p v --size 1G --raid raid10",
         ] {
             assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
         }
@@ -262,6 +278,7 @@ mod tests {
             "fusion pool stop --all --json",
             "fusion --json pool create p /dev/a /dev/b --spares 0",
             "fusion volume create p v --size 1.5G --data 3",
+            "fusion volume create p v --size 1G --raid raid6",
             "fusion scan",
         ] {
             assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");

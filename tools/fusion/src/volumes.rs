@@ -16,12 +16,10 @@ use crate::usage;
 /// beyond it little space is gained, and every rebuilt block reads more members.
 const DEFAULT_MAX_WIDTH: u32 = 8;
 
-/// RAID-5: what this version knows.
-const PARITY: u32 = 1;
-
 /// What the user said about the stripes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    pub parity: u32,
     pub width: Option<u32>,
     pub data: Option<u32>,
 }
@@ -34,17 +32,24 @@ impl Shape {
             .max_width();
         let width = match (self.width, self.data) {
             (Some(width), _) => width,
-            (None, Some(data)) => data.saturating_add(PARITY),
+            (None, Some(data)) => data.saturating_add(self.parity),
             (None, None) => widest.min(DEFAULT_MAX_WIDTH),
         };
-        if !(layout::MIN_WIDTH..=widest).contains(&width) {
+        let narrowest = layout::MIN_DATA + self.parity;
+        if narrowest > widest {
             bail!(
-                "stripes of {width} slots do not fit: with {members} members and {spares} spares \
-                 they are {} to {widest} wide, parity included",
-                layout::MIN_WIDTH
+                "stripes with {} parity slots are {narrowest} wide or more, and with {members} \
+                 members and {spares} spares they are at most {widest} wide",
+                self.parity
             );
         }
-        Ok(width - PARITY)
+        if !(narrowest..=widest).contains(&width) {
+            bail!(
+                "stripes of {width} slots do not fit: with {members} members and {spares} spares \
+                 they are {narrowest} to {widest} wide, parity included"
+            );
+        }
+        Ok(width - self.parity)
     }
 }
 
@@ -100,18 +105,22 @@ pub fn create(
         name: name.to_owned(),
         sectors: round_up(bytes, pool.table.block_sectors, notes)?,
         data: shape.data(members, pool.table.spares)?,
-        parity: PARITY,
+        parity: shape.parity,
         mapped_blocks: 0,
         tops: 0,
         deleting: false,
     };
     let Volume {
-        id, sectors, data, ..
+        id,
+        sectors,
+        data,
+        parity,
+        ..
     } = volume;
     interrupt::check()?;
     dm.message(
         &pool.name,
-        &format!("create_volume {id} {name} {sectors} {data} {PARITY}"),
+        &format!("create_volume {id} {name} {sectors} {data} {parity}"),
     )?;
     let activated = dm.create(&plan::volume(&pool.name, pool.uuid, &volume));
     if let Err(error) = activated {
@@ -191,10 +200,14 @@ mod tests {
 
     #[test]
     fn shapes() {
-        let shape = |width, data| Shape { width, data };
-        assert_eq!(Shape::default().data(8, 1).unwrap(), 5);
-        assert_eq!(Shape::default().data(16, 1).unwrap(), 7);
-        assert_eq!(Shape::default().data(4, 0).unwrap(), 2);
+        let shape = |width, data| Shape {
+            parity: 1,
+            width,
+            data,
+        };
+        assert_eq!(shape(None, None).data(8, 1).unwrap(), 5);
+        assert_eq!(shape(None, None).data(16, 1).unwrap(), 7);
+        assert_eq!(shape(None, None).data(4, 0).unwrap(), 2);
         assert_eq!(shape(Some(4), None).data(8, 1).unwrap(), 3);
         assert_eq!(shape(None, Some(4)).data(8, 1).unwrap(), 4);
         for bad in [
@@ -205,6 +218,30 @@ mod tests {
             let error = bad.data(8, 1).unwrap_err().to_string();
             assert!(error.contains("they are 3 to 6 wide"), "{error}");
         }
+    }
+
+    #[test]
+    fn shapes_of_two_parities() {
+        let shape = |width, data| Shape {
+            parity: 2,
+            width,
+            data,
+        };
+        assert_eq!(shape(None, None).data(8, 1).unwrap(), 4);
+        assert_eq!(shape(None, None).data(16, 1).unwrap(), 6);
+        assert_eq!(shape(Some(4), None).data(5, 0).unwrap(), 2);
+        assert_eq!(shape(None, Some(4)).data(8, 1).unwrap(), 4);
+        for bad in [
+            shape(Some(3), None),
+            shape(None, Some(5)),
+            shape(None, Some(u32::MAX)),
+        ] {
+            let error = bad.data(8, 1).unwrap_err().to_string();
+            assert!(error.contains("they are 4 to 6 wide"), "{error}");
+        }
+        let error = shape(None, None).data(5, 1).unwrap_err().to_string();
+        assert!(error.contains("are 4 wide or more"), "{error}");
+        assert!(error.contains("at most 3 wide"), "{error}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ fn create(dm: &Dm, args: &VolumeCreateArgs, json: bool) -> Result<()> {
     interrupt::defer();
     let pool = running::need(dm, &args.pool)?;
     let shape = Shape {
+        parity: args.raid.parity(),
         width: args.width,
         data: args.data,
     };

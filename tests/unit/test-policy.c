@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Policy: limits, throttle, efforts.
+ */
+#include "policy.h"
+#include "tap.h"
+
+static struct fusion_tunables defaults(void)
+{
+	struct fusion_tunables t;
+
+	fusion_tunables_default(&t);
+	return t;
+}
+
+static void test_limit(void)
+{
+	struct fusion_tunables t = defaults();
+	struct fusion_stock s = { .total = 100000, .free = 100000, .reserve = 1000 };
+
+	ok(fusion_replica_limit(&t, &s) == 10000,
+	   "the replicated area is at most a tenth of the pool");
+	s.free = 11000;
+	ok(fusion_replica_limit(&t, &s) == 5000,
+	   "and half of what is free beyond the reserve");
+	s.free = 900;
+	ok(fusion_replica_limit(&t, &s) == 0, "with nothing beyond it: nothing");
+	s.free = 100000;
+	t.limit_percent = 100;
+	ok(fusion_replica_limit(&t, &s) == 49500, "the part of the pool can be set");
+	t.limit_percent = 0;
+	ok(fusion_replica_limit(&t, &s) == 0, "also to nothing");
+}
+
+static void test_reserve(void)
+{
+	u32 stripes, last = 0;
+	int monotone = 1, within = 1;
+
+	for (stripes = 0; stripes < 100000; stripes++) {
+		u32 r = fusion_reserve_stripes(stripes);
+
+		monotone &= r >= last;
+		within &= r >= 4 && r <= 64;
+		last = r;
+	}
+	ok(monotone, "a class with more stripes reserves no fewer");
+	ok(within, "4 to 64 stripes");
+	ok(fusion_reserve_stripes(1120) == 35, "a part of them in between");
+}
+
+/*
+ * Writers who draw what they get, while reclaim frees @freed blocks a round,
+ * settle inside the zone, from above and from below.
+ */
+static u64 settle(u64 available, u64 zone, u64 freed)
+{
+	unsigned int round;
+
+	for (round = 0; round < 100000; round++) {
+		u64 get = freed * fusion_writers_share(available, zone) / 256;
+
+		available += freed;
+		available -= get < available ? get : available;
+	}
+	return available;
+}
+
+static void test_share(void)
+{
+	u64 zone, available;
+	u32 share, last;
+	int monotone = 1, bounded = 1, settles = 1;
+
+	for (zone = 1; zone < 3000; zone += 7) {
+		last = 0;
+		for (available = 0; available <= 2 * zone; available++) {
+			share = fusion_writers_share(available, zone);
+			monotone &= share >= last;
+			bounded &= share >= 32 && share <= 512;
+			last = share;
+		}
+	}
+	ok(monotone, "the more is available, the larger is the writers' share");
+	ok(bounded, "from an eighth to twice of what is freed");
+	ok(fusion_writers_share(500, 1000) == 256, "in the middle, just as much");
+	for (zone = 100; zone < 5000; zone += 100) {
+		u64 freed = zone / 20;
+
+		settles &= settle(0, zone, freed) > zone / 4 &&
+			settle(0, zone, freed) < zone;
+		settles &= settle(zone, zone, freed) > zone / 4 &&
+			settle(zone, zone, freed) < zone;
+	}
+	ok(settles, "so space settles inside the zone");
+}
+
+static void test_convert(void)
+{
+	struct fusion_tunables t = defaults();
+	struct fusion_stock s = { .total = 100000, .free = 80000, .reserve = 1000,
+				  .replicated = 100 };
+
+	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_REST,
+	   "young sets, space and load: rest");
+	ok(fusion_convert_effort(&t, &s, 299999, 0, false) == FUSION_REST &&
+	   fusion_convert_effort(&t, &s, 300000, 0, false) == FUSION_YIELD,
+	   "old sets");
+	ok(fusion_convert_effort(&t, &s, 0, 4999, false) == FUSION_REST &&
+	   fusion_convert_effort(&t, &s, 0, 5000, false) == FUSION_YIELD,
+	   "idle members");
+	s.replicated = 5000;
+	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_YIELD,
+	   "half of the limit");
+	t.paused = 1;
+	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
+	   "none of these when paused");
+	s.replicated = 10000;
+	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	   "the limit, also when paused");
+	s.replicated = 1;
+	ok(fusion_convert_effort(&t, &s, 0, 0, true) == FUSION_INSIST,
+	   "somebody waits");
+	s.free = 1000 + 100000 / 64 - 1;
+	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	   "little is free");
+	s.replicated = 0;
+	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, true) == FUSION_REST,
+	   "nothing to convert");
+	t = defaults();
+	s.replicated = 10;
+	s.free = 80000;
+	t.age_s = 0;
+	t.idle_ms = 0;
+	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
+	   "triggers that are switched off");
+}
+
+static void test_compact(void)
+{
+	u64 zone = fusion_slow_zone(64000);
+
+	ok(zone == 1000, "the slow zone is a part of the pool");
+	ok(fusion_compact_effort(3000, zone, false) == FUSION_REST, "enough is free");
+	ok(fusion_compact_effort(2999, zone, false) == FUSION_YIELD,
+	   "it becomes less");
+	ok(fusion_compact_effort(999, zone, false) == FUSION_INSIST,
+	   "writers are slowed down");
+	ok(fusion_compact_effort(3000, zone, true) == FUSION_INSIST,
+	   "somebody waits");
+	ok(fusion_victim_live(FUSION_YIELD, 8) == 4 &&
+	   fusion_victim_live(FUSION_INSIST, 8) == 7,
+	   "half dead stripes at first, at last any with a dead slot");
+	ok(fusion_set_sparse(2, 5) && !fusion_set_sparse(3, 5),
+	   "a set less than half live is sparse");
+}
+
+static void test_load(void)
+{
+	struct fusion_tunables t = defaults();
+
+	ok(!fusion_member_busy(&t, 39990000 / 5, 200) &&
+	   fusion_member_busy(&t, 40010000 / 5, 200),
+	   "a member is busy above 40 MB/s");
+	t.load_kib = 0;
+	ok(!fusion_member_busy(&t, ~0ULL / 1000, 200), "or never");
+	ok(fusion_member_idle(0, 200) && fusion_member_idle(13107, 200) &&
+	   !fusion_member_idle(13108, 200), "a heartbeat is no load");
+}
+
+int main(void)
+{
+	test_limit();
+	test_reserve();
+	test_share();
+	test_convert();
+	test_compact();
+	test_load();
+	return done();
+}
