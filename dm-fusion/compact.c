@@ -441,7 +441,8 @@ int fusion_compact_sets(struct fusion_pool *pool, struct fusion_move *m)
 		if (!r && entered[i])
 			r = set_gather(m, set[i], &slots);
 	}
-	r = compact_end(m, r, true);
+	/* what was live when they were taken may have moved since */
+	r = compact_end(m, r, 2 * slots >= class->d);
 	for (i = 0; i < count; i++)
 		if (entered[i])
 			fusion_grace_leave(&pool->grace, grace[i]);

@@ -71,6 +71,12 @@ static bool reclaim_slowed(const struct fusion_reclaim *rc)
 		atomic64_read(&rc->rate_bytes) <= 0;
 }
 
+/* Does somebody wait for a request? */
+static bool reclaim_asked(const struct fusion_reclaim *rc)
+{
+	return READ_ONCE(rc->asked) && !fusion_background_stopping(&rc->request);
+}
+
 /* ---- one step ---- */
 
 static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
@@ -83,7 +89,7 @@ static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 	if (effort != FUSION_INSIST) {
 		if (reclaim_slowed(rc))
 			return -ENOENT;
-		if (READ_ONCE(rc->asked))
+		if (reclaim_asked(rc))
 			number = rc->asked_number;
 		else if (effort == FUSION_YIELD)
 			busy = READ_ONCE(rc->busy);
@@ -118,7 +124,7 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 	if (effort != FUSION_INSIST) {
 		if (reclaim_slowed(rc))
 			return -ENOENT;
-		if (READ_ONCE(rc->asked) && much_dead(pool))
+		if (reclaim_asked(rc) && much_dead(pool))
 			effort = FUSION_INSIST;
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
 			return -ENOENT;

@@ -18,18 +18,20 @@ static void test_limit(void)
 	struct fusion_tunables t = defaults();
 	struct fusion_stock s = { .total = 100000, .free = 100000, .reserve = 1000 };
 
-	ok(fusion_replica_limit(&t, &s) == 10000,
-	   "the replicated area is at most a tenth of the pool");
+	CHECK(fusion_replica_limit(&t, &s) == 10000,
+	      "the replicated area is at most a tenth of the pool");
 	s.free = 11000;
-	ok(fusion_replica_limit(&t, &s) == 5000,
-	   "and half of what is free beyond the reserve");
+	CHECK(fusion_replica_limit(&t, &s) == 5000,
+	      "and half of what is free beyond the reserve");
 	s.free = 900;
-	ok(fusion_replica_limit(&t, &s) == 0, "with nothing beyond it: nothing");
+	CHECK(fusion_replica_limit(&t, &s) == 0,
+	      "with nothing beyond it: nothing");
 	s.free = 100000;
 	t.limit_percent = 100;
-	ok(fusion_replica_limit(&t, &s) == 49500, "the part of the pool can be set");
+	CHECK(fusion_replica_limit(&t, &s) == 49500,
+	      "the part of the pool can be set");
 	t.limit_percent = 0;
-	ok(fusion_replica_limit(&t, &s) == 0, "also to nothing");
+	CHECK(fusion_replica_limit(&t, &s) == 0, "also to nothing");
 }
 
 static void test_reserve(void)
@@ -44,9 +46,10 @@ static void test_reserve(void)
 		within &= r >= 4 && r <= 64;
 		last = r;
 	}
-	ok(monotone, "a class with more stripes reserves no fewer");
-	ok(within, "4 to 64 stripes");
-	ok(fusion_reserve_stripes(1120) == 35, "a part of them in between");
+	CHECK(monotone, "a class with more stripes reserves no fewer");
+	CHECK(within, "4 to 64 stripes");
+	CHECK(fusion_reserve_stripes(1120) == 35,
+	      "a part of them in between");
 }
 
 /*
@@ -81,9 +84,11 @@ static void test_share(void)
 			last = share;
 		}
 	}
-	ok(monotone, "the more is available, the larger is the writers' share");
-	ok(bounded, "from an eighth to twice of what is freed");
-	ok(fusion_writers_share(500, 1000) == 256, "in the middle, just as much");
+	CHECK(monotone,
+	      "the more is available, the larger is the writers' share");
+	CHECK(bounded, "from an eighth to twice of what is freed");
+	CHECK(fusion_writers_share(500, 1000) == 256,
+	      "in the middle, just as much");
 	for (zone = 100; zone < 5000; zone += 100) {
 		u64 freed = zone / 20;
 
@@ -92,7 +97,7 @@ static void test_share(void)
 		settles &= settle(zone, zone, freed) > zone / 4 &&
 			settle(zone, zone, freed) < zone;
 	}
-	ok(settles, "so space settles inside the zone");
+	CHECK(settles, "so space settles inside the zone");
 }
 
 static void test_convert(void)
@@ -101,80 +106,82 @@ static void test_convert(void)
 	struct fusion_stock s = { .total = 100000, .free = 80000, .reserve = 1000,
 				  .replicated = 100 };
 
-	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_REST,
-	   "young sets, space and load: rest");
-	ok(fusion_convert_effort(&t, &s, 299999, 0, false) == FUSION_REST &&
+	CHECK(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_REST,
+	      "young sets, space and load: rest");
+	CHECK(fusion_convert_effort(&t, &s, 299999, 0, false) == FUSION_REST &&
 	   fusion_convert_effort(&t, &s, 300000, 0, false) == FUSION_YIELD,
-	   "old sets");
-	ok(fusion_convert_effort(&t, &s, 0, 4999, false) == FUSION_REST &&
+	      "old sets");
+	CHECK(fusion_convert_effort(&t, &s, 0, 4999, false) == FUSION_REST &&
 	   fusion_convert_effort(&t, &s, 0, 5000, false) == FUSION_YIELD,
-	   "idle members");
+	      "idle members");
 	s.replicated = 5000;
-	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_YIELD,
-	   "half of the limit");
+	CHECK(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_YIELD,
+	      "half of the limit");
 	t.paused = 1;
-	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
-	   "none of these when paused");
+	CHECK(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
+	      "none of these when paused");
 	s.replicated = 10000;
-	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
-	   "the limit, also when paused");
+	CHECK(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	      "the limit, also when paused");
 	s.replicated = 1;
-	ok(fusion_convert_effort(&t, &s, 0, 0, true) == FUSION_INSIST,
-	   "somebody waits");
+	CHECK(fusion_convert_effort(&t, &s, 0, 0, true) == FUSION_INSIST,
+	      "somebody waits");
 	s.free = 1000 + 100000 / 64 - 1;
-	ok(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
-	   "little is free");
+	CHECK(fusion_convert_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	      "little is free");
 	s.replicated = 0;
-	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, true) == FUSION_REST,
-	   "nothing to convert");
+	CHECK(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, true) == FUSION_REST,
+	      "nothing to convert");
 	t = defaults();
 	s.replicated = 10;
 	s.free = 80000;
 	t.age_s = 0;
 	t.idle_ms = 0;
-	ok(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
-	   "triggers that are switched off");
+	CHECK(fusion_convert_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST,
+	      "triggers that are switched off");
 }
 
 static void test_compact(void)
 {
 	u64 zone = fusion_slow_zone(64000);
 
-	ok(zone == 1000, "the slow zone is a part of the pool");
-	ok(fusion_compact_effort(3000, zone, false) == FUSION_REST, "enough is free");
-	ok(fusion_compact_effort(2999, zone, false) == FUSION_YIELD,
-	   "it becomes less");
-	ok(fusion_compact_effort(999, zone, false) == FUSION_INSIST,
-	   "writers are slowed down");
-	ok(fusion_compact_effort(3000, zone, true) == FUSION_INSIST,
-	   "somebody waits");
-	ok(fusion_victim_live(FUSION_YIELD, 8) == 4 &&
+	CHECK(zone == 1000, "the slow zone is a part of the pool");
+	CHECK(fusion_compact_effort(3000, zone, false) == FUSION_REST,
+	      "enough is free");
+	CHECK(fusion_compact_effort(2999, zone, false) == FUSION_YIELD,
+	      "it becomes less");
+	CHECK(fusion_compact_effort(999, zone, false) == FUSION_INSIST,
+	      "writers are slowed down");
+	CHECK(fusion_compact_effort(3000, zone, true) == FUSION_INSIST,
+	      "somebody waits");
+	CHECK(fusion_victim_live(FUSION_YIELD, 8) == 4 &&
 	   fusion_victim_live(FUSION_INSIST, 8) == 7,
-	   "half dead stripes at first, at last any with a dead slot");
-	ok(fusion_set_sparse(2, 5) && !fusion_set_sparse(3, 5),
-	   "a set less than half live is sparse");
+	      "half dead stripes at first, at last any with a dead slot");
+	CHECK(fusion_set_sparse(2, 5) && !fusion_set_sparse(3, 5),
+	      "a set less than half live is sparse");
 }
 
 static void test_load(void)
 {
 	struct fusion_tunables t = defaults();
 
-	ok(!fusion_member_busy(&t, 39990000 / 5, 200) &&
+	CHECK(!fusion_member_busy(&t, 39990000 / 5, 200) &&
 	   fusion_member_busy(&t, 40010000 / 5, 200),
-	   "a member is busy above 40 MB/s");
+	      "a member is busy above 40 MB/s");
 	t.load_kib = 0;
-	ok(!fusion_member_busy(&t, ~0ULL / 1000, 200), "or never");
-	ok(fusion_member_idle(0, 200) && fusion_member_idle(13107, 200) &&
-	   !fusion_member_idle(13108, 200), "a heartbeat is no load");
+	CHECK(!fusion_member_busy(&t, ~0ULL / 1000, 200), "or never");
+	CHECK(fusion_member_idle(0, 200) && fusion_member_idle(13107, 200) &&
+	   !fusion_member_idle(13108, 200),
+	      "a heartbeat is no load");
 }
 
 int main(void)
 {
-	test_limit();
-	test_reserve();
-	test_share();
-	test_convert();
-	test_compact();
-	test_load();
-	return done();
+	RUN(test_limit);
+	RUN(test_reserve);
+	RUN(test_share);
+	RUN(test_convert);
+	RUN(test_compact);
+	RUN(test_load);
+	return tap_done();
 }
