@@ -26,16 +26,6 @@
  */
 #define METADATA_RESERVE	(2 * EPOCH_CHANGES_MIN * CHANGE_BLOCKS)
 
-/* How large the replicated area may be, as of what is free now. */
-static void commit_limit_replicas(struct fusion_pool *pool)
-{
-	struct fusion_stock stock;
-
-	fusion_space_stock(&pool->space, &stock);
-	WRITE_ONCE(pool->space.replica_limit,
-		   fusion_replica_limit(&pool->reclaim.tunables, &stock));
-}
-
 static void commit_fail(struct fusion_pool *pool)
 {
 	fusion_pool_set_mode(pool, FUSION_RO);
@@ -93,7 +83,7 @@ static void commit_ready(struct fusion_grace *grace)
 	struct fusion_pool *pool = container_of(grace, struct fusion_pool,
 						grace);
 
-	commit_limit_replicas(pool);
+	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 	fusion_waiters_freed(pool);
 	/* for what died meanwhile */
 	if (READ_ONCE(pool->space.has_dying))
@@ -116,7 +106,7 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 	}
 	pool->commits++;
 	commit_measure(pool);
-	commit_limit_replicas(pool);
+	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 	commit_bury(pool);
 	return 0;
 }
@@ -317,7 +307,7 @@ int fusion_commit_init(struct fusion_pool *pool)
 	if (r)
 		goto bad_grace;
 	commit_measure(pool);
-	commit_limit_replicas(pool);
+	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 	return 0;
 
 bad_grace:

@@ -125,6 +125,12 @@ static inline unsigned int fusion_large_threshold(const struct fusion_class *cla
 /* Write the clone, whole blocks and at most d of them, to a fresh stripe. */
 int fusion_large_map(struct fusion_io *io);
 
+/*
+ * Small writes that wait for space with whole blocks of @v become large ones,
+ * if they are enough.  Any context.
+ */
+void fusion_large_group(struct fusion_volume *v);
+
 /* Memory for large writes of @class, once for each; under fusion_pools_lock. */
 int fusion_large_init(struct fusion_pool *pool, struct fusion_class *class);
 void fusion_large_exit(struct fusion_pool *pool);

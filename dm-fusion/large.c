@@ -12,6 +12,11 @@
  * Slots that the write does not fill are not written; they count as zeros in
  * parity.
  *
+ * Where the replicated area is at its limit, small writes of whole blocks that
+ * wait together are taken from the waiters and go to a stripe as one large
+ * write: a full stripe's at any time, fewer when no other large write of
+ * the volume is under way, whose end would be the next occasion.
+ *
  * A large write gets all of its memory at once (stripe.h), in a workqueue that
  * nothing else waits for, so that those which have theirs can always finish.
  */
@@ -22,8 +27,11 @@
 #include "waiters.h"
 
 struct large {
-	struct fusion_io *io;
+	struct fusion_volume *volume;
+	struct list_head ios;		/* by waiter.list; in order of blocks */
 	unsigned int blocks;		/* data slots in use */
+	u64 block[FUSION_MAX_MEMBERS];	/* for each of them */
+	blk_opf_t opf;
 	unsigned int held;		/* holds taken */
 	u64 id;				/* of the stripe it goes to */
 	struct work_struct work;
@@ -41,9 +49,9 @@ static struct fusion_pool *large_pool(struct large *large)
 	return large->stripe.pool;
 }
 
-static struct fusion_stripe_pool *large_class_pool(struct fusion_io *io)
+static struct fusion_stripe_pool *large_class_pool(struct fusion_volume *v)
 {
-	return &io->volume->pool->large_pool[io->volume->class->index];
+	return &v->pool->large_pool[v->class->index];
 }
 
 int fusion_large_init(struct fusion_pool *pool, struct fusion_class *class)
@@ -69,21 +77,36 @@ static void large_unhold(struct large *large)
 				 &large->stripe.slot[--large->held].hold);
 }
 
+static void large_answer(struct fusion_io *io, blk_status_t status)
+{
+	if (io->commit && !status)
+		fusion_commit_then_end(io->volume->pool, io->bio);
+	else
+		fusion_end(io->bio, status);
+}
+
 /* Everything that was got for the write, given back; answers it. */
 static void large_finish(struct large *large, blk_status_t status)
 {
 	struct fusion_pool *pool = large_pool(large);
-	struct fusion_io *io = large->io;
+	struct fusion_volume *v = large->volume;
+	struct fusion_io *io, *next;
 	unsigned int i;
+	LIST_HEAD(ios);
 
 	for (i = 0; i < large->blocks; i++)
 		fusion_update_cancel(&pool->map, &large->stripe.slot[i].update);
 	large_unhold(large);
-	fusion_stripe_put(large_class_pool(io), &large->stripe);
-	if (io->commit && !status)
-		fusion_commit_then_end(pool, io->bio);
-	else
-		fusion_end(io->bio, status);
+	list_splice(&large->ios, &ios);
+	fusion_stripe_put(large_class_pool(v), &large->stripe);
+	/* those who wait were added before they looked at this, or are seen */
+	atomic_dec(&v->large);
+	smp_mb__after_atomic();
+	if (unlikely(!list_empty_careful(&pool->waiters)))
+		fusion_large_group(v);
+	/* the last answer may be the end of the volume's device */
+	list_for_each_entry_safe(io, next, &ios, waiter.list)
+		large_answer(io, status);
 }
 
 static void large_record(struct large *large)
@@ -121,7 +144,7 @@ static void large_send_slot(struct large *large, unsigned int i)
 {
 	fusion_stripe_submit(&large->stripe, i, fusion_place(large->id, i), 0,
 			     large_pool(large)->block_pages,
-			     REQ_OP_WRITE | (large->io->bio->bi_opf & REQ_SYNC));
+			     large->opf);
 }
 
 static void large_send(struct large *large)
@@ -138,15 +161,15 @@ static void large_send(struct large *large)
 	fusion_stripe_end(&large->stripe);
 }
 
-/* Copy the data and compute the parity. */
-static void large_fill(struct large *large)
+/* Copy the data of @bio to the next slots. */
+static void large_copy(struct large *large, struct bio *bio)
 {
 	size_t bytes = large_pool(large)->block_sectors << SECTOR_SHIFT;
+	size_t done = large->blocks * bytes;
 	struct bvec_iter iter;
 	struct bio_vec bv;
-	size_t done = 0;
 
-	bio_for_each_segment(bv, large->io->bio, iter) {
+	bio_for_each_segment(bv, bio, iter) {
 		size_t left = bv.bv_len, from = 0;
 
 		while (left) {
@@ -159,6 +182,22 @@ static void large_fill(struct large *large)
 			from += n;
 			left -= n;
 		}
+	}
+}
+
+/* Copy the data and compute the parity. */
+static void large_fill(struct large *large)
+{
+	struct fusion_pool *pool = large_pool(large);
+	struct fusion_io *io;
+	unsigned int i, n;
+
+	list_for_each_entry(io, &large->ios, waiter.list) {
+		large_copy(large, io->bio);
+		large->opf |= io->bio->bi_opf & REQ_SYNC;
+		n = bio_sectors(io->bio) >> pool->block_shift;
+		for (i = 0; i < n; i++)
+			large->block[large->blocks++] = io->block + i;
 	}
 	fusion_stripe_parity(&large->stripe, fusion_mask(0, large->blocks));
 }
@@ -185,13 +224,11 @@ static void large_granted(struct fusion_hold *hold)
 /* Hold all blocks, in order.  False: large_granted() goes on. */
 static bool large_hold(struct large *large)
 {
-	struct fusion_io *io = large->io;
-
 	while (large->held < large->blocks) {
 		if (!fusion_hold_take(&large_pool(large)->locks,
 				      &large->stripe.slot[large->held].hold,
-				      fusion_block_key(io->volume->id,
-						       io->block + large->held),
+				      fusion_block_key(large->volume->id,
+						       large->block[large->held]),
 				      FUSION_HOLD_EXCLUSIVE, large_granted))
 			return false;
 		large->held++;
@@ -201,7 +238,6 @@ static bool large_hold(struct large *large)
 
 static int large_prepare(struct large *large)
 {
-	struct fusion_io *io = large->io;
 	unsigned int i;
 	int r;
 
@@ -210,7 +246,7 @@ static int large_prepare(struct large *large)
 
 		if (u->chunk)
 			continue;
-		r = fusion_volume_prepare(io->volume, io->block + i, u);
+		r = fusion_volume_prepare(large->volume, large->block[i], u);
 		if (r)
 			return r;
 	}
@@ -243,15 +279,14 @@ static void large_let_go(struct large *large)
 static void large_wait(struct large *large)
 {
 	large_let_go(large);
-	fusion_wait_for_space(large_pool(large), &large->waiter,
-			      large->io->volume);
+	fusion_wait_for_space(large_pool(large), &large->waiter, large->volume);
 }
 
 static void large_step(struct work_struct *work)
 {
 	struct large *large = container_of(work, struct large, work);
 	struct fusion_pool *pool = large_pool(large);
-	struct fusion_class *class = large->io->volume->class;
+	struct fusion_class *class = large->volume->class;
 	int r;
 
 	if (!fusion_pool_writable(pool)) {
@@ -287,29 +322,65 @@ static void large_step(struct work_struct *work)
 		large_finish(large, errno_to_blk_status(r));
 }
 
+/* Of one write, or of several that were taken together. */
 static void large_begin(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
-	struct fusion_pool *pool = io->volume->pool;
 	struct large *large;
 
-	large = large_of(fusion_stripe_get(large_class_pool(io)));
-	large->io = io;
-	large->blocks = bio_sectors(io->bio) >> pool->block_shift;
+	large = large_of(fusion_stripe_get(large_class_pool(io->volume)));
+	large->volume = io->volume;
+	list_add_tail(&large->ios, &io->waiter.list);
+	large->blocks = 0;
+	large->opf = REQ_OP_WRITE;
 	large->held = 0;
 	large->waiter.judged = false;
+	large->waiter.block = FUSION_NO_BLOCK;
 	large_fill(large);
 	large_step(&large->work);
 }
 
-int fusion_large_map(struct fusion_io *io)
+/* @io and those that it is in a ring with. */
+static void large_start(struct fusion_io *io)
 {
-	struct bio *bio = io->bio;
+	atomic_inc(&io->volume->large);
+	fusion_defer(io, io->volume->pool->large_wq, large_begin);
+}
 
-	if (bio->bi_opf & REQ_FUA) {
-		bio->bi_opf &= ~REQ_FUA;
+static void large_needs_commit(struct fusion_io *io)
+{
+	if (io->bio->bi_opf & REQ_FUA) {
+		io->bio->bi_opf &= ~REQ_FUA;
 		io->commit = true;
 	}
-	fusion_defer(io, io->volume->pool->large_wq, large_begin);
+}
+
+int fusion_large_map(struct fusion_io *io)
+{
+	large_needs_commit(io);
+	INIT_LIST_HEAD(&io->waiter.list);
+	large_start(io);
 	return DM_MAPIO_SUBMITTED;
+}
+
+void fusion_large_group(struct fusion_volume *v)
+{
+	unsigned int least, n;
+	struct fusion_io *io;
+
+	for (;;) {
+		LIST_HEAD(ios);
+
+		least = atomic_read(&v->large) ? v->class->d :
+			fusion_large_threshold(v->class) + 1;
+		n = fusion_waiters_take(v, least, v->class->d, &ios);
+		if (!n)
+			return;
+		this_cpu_add(v->pool->counters->grouped, n);
+		list_for_each_entry(io, &ios, waiter.list)
+			large_needs_commit(io);
+		io = list_first_entry(&ios, struct fusion_io, waiter.list);
+		list_del(&ios);
+		large_start(io);
+	}
 }

@@ -32,11 +32,14 @@ enum fusion_mode {
 struct fusion_counters {
 	u64 reads;
 	u64 large;
+	u64 grouped;
 	u64 in_place;
 	u64 new_top;
 	u64 discards;
 	u64 flushes;
 };
+
+#define FUSION_NO_BLOCK		(~0ULL)
 
 /* Somebody who waits: see waiters.h. */
 struct fusion_waiter {
@@ -46,6 +49,9 @@ struct fusion_waiter {
 	bool judged;			/* a commit it waited for did not help */
 	blk_status_t status;
 	struct fusion_volume *volume;
+	u64 block;			/* of a small write that may become part of a
+					 * large one; or FUSION_NO_BLOCK
+					 */
 	/* One of them is called, in a worker or in any sleeping context. */
 	void (*retry)(struct fusion_waiter *w);
 	void (*fail)(struct fusion_waiter *w, blk_status_t status);
@@ -64,6 +70,7 @@ struct fusion_volume {
 	bool counts_dirty;
 	bool deleting;			/* and volumes_lock */
 	unsigned int movers;		/* under volumes_lock */
+	atomic_t large;			/* large writes under way */
 	unsigned int users;		/* targets; under fusion_pools_lock */
 	char name[FUSION_NAME_BYTES];
 };
@@ -126,6 +133,7 @@ struct fusion_reclaim {
 	unsigned long busy_since;	/* jiffies of the last load */
 	u64 busy;			/* members with too much load */
 	atomic64_t rate_bytes;		/* that may be moved yet */
+	bool slowed;			/* a job ended for want of these */
 };
 
 /* scrub.c */

@@ -54,21 +54,24 @@ static enum fusion_effort compact_effort(struct fusion_pool *pool,
 {
 	enum fusion_effort effort;
 
-	if (!READ_ONCE(class->stripes))
-		return FUSION_REST;
+	/* at the limit of the replicated area it is conversion that they need */
 	effort = fusion_compact_effort(fusion_space_available_blocks(&pool->space,
 								     class),
 				       pool->space.slow_zone,
-				       reclaim_waiting(pool));
+				       reclaim_waiting(pool) &&
+				       !fusion_sets_limited(&pool->space));
 	return effort == FUSION_YIELD && pool->reclaim.tunables.paused ?
 		FUSION_REST : effort;
 }
 
 /* Has the background moved as much as it may for now? */
-static bool reclaim_slowed(const struct fusion_reclaim *rc)
+static bool reclaim_slowed(struct fusion_reclaim *rc)
 {
-	return READ_ONCE(rc->tunables.rate_kib) &&
-		atomic64_read(&rc->rate_bytes) <= 0;
+	if (!READ_ONCE(rc->tunables.rate_kib) ||
+	    atomic64_read(&rc->rate_bytes) > 0)
+		return false;
+	WRITE_ONCE(rc->slowed, true);
+	return true;
 }
 
 /* Does somebody wait for a request? */
@@ -86,22 +89,24 @@ static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 	u64 number = U64_MAX, busy = 0;
 	int r = -ENOENT;
 
+	if (!atomic64_read(&pool->space.replica_blocks))
+		return -ENOENT;
 	if (effort != FUSION_INSIST) {
 		if (reclaim_slowed(rc))
-			return -ENOENT;
+			return -EAGAIN;
 		if (reclaim_asked(rc))
 			number = rc->asked_number;
 		else if (effort == FUSION_YIELD)
 			busy = READ_ONCE(rc->busy);
 		else
-			return -ENOENT;
+			return -EAGAIN;
 	}
 	if (!busy)
 		r = fusion_compact_sets(pool, m);
 	if (r == -ENOENT || r == -ENOSPC)
 		r = fusion_convert_next(pool, m, number, busy,
 					effort == FUSION_INSIST);
-	return r;
+	return r == -ENOENT && busy ? -EAGAIN : r;
 }
 
 /* Is more dead than a request leaves? */
@@ -121,19 +126,21 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 	struct fusion_reclaim *rc = &pool->reclaim;
 	enum fusion_effort effort = compact_effort(pool, class);
 
+	if (!READ_ONCE(class->stripes))
+		return -ENOENT;
 	if (effort != FUSION_INSIST) {
 		if (reclaim_slowed(rc))
-			return -ENOENT;
+			return -EAGAIN;
 		if (reclaim_asked(rc) && much_dead(pool))
 			effort = FUSION_INSIST;
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
-			return -ENOENT;
+			return -EAGAIN;
 	}
 	return fusion_compact_stripe(pool, m, class,
 				     fusion_victim_live(effort, class->d));
 }
 
-/* The classes that have the least first. */
+/* The classes that have the least first: the others may rest if these do. */
 static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 {
 	struct fusion_space *s = &pool->space;
@@ -161,17 +168,23 @@ static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 	return r;
 }
 
-/* 0: something was done; -ENOENT: there is nothing to do. */
+/*
+ * 0: something was done; -ENOENT: nothing can be done; -EAGAIN: nothing that
+ * policy would have done now.
+ */
 static int reclaim_step(struct fusion_pool *pool, struct fusion_move *m)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
-	int r;
+	int sets, r;
 
 	m->read_pages = 0;
 	m->written_pages = 0;
-	r = reclaim_sets(pool, m);
-	if (r == -ENOENT)
+	sets = reclaim_sets(pool, m);
+	r = sets;
+	if (sets == -ENOENT || sets == -EAGAIN)
 		r = reclaim_stripes(pool, m);
+	if (r == -ENOENT)
+		r = sets;
 	atomic64_sub((m->read_pages + m->written_pages) << FUSION_PAGE_SHIFT,
 		     &rc->rate_bytes);
 	return r;
@@ -257,7 +270,7 @@ static void reclaim_job(struct work_struct *work)
 			fusion_commit_kick(pool);
 		cond_resched();
 	}
-	if (r != -ENOENT && r != -EINTR) {
+	if (r != -ENOENT && r != -EAGAIN && r != -EINTR) {
 		WRITE_ONCE(rc->error, r);
 		DMERR_LIMIT("%s: conversion or compaction ended with error %d",
 			    fusion_pool_name(pool), r);
@@ -354,14 +367,16 @@ static int reclaim_request(struct fusion_background *b)
 	rc->error = 0;
 	rc->asked_number = fusion_sets_youngest(&pool->space);
 	WRITE_ONCE(rc->asked, true);
-	do {
+	for (;;) {
+		WRITE_ONCE(rc->slowed, false);
 		fusion_reclaim_kick(pool);
 		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
 		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
 			flush_work(&rc->job[i].work);
-		if (reclaim_slowed(rc))
-			schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
-	} while (reclaim_slowed(rc) && !fusion_background_stopping(b));
+		if (!READ_ONCE(rc->slowed) || fusion_background_stopping(b))
+			break;
+		schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
+	}
 	WRITE_ONCE(rc->asked, false);
 	if (fusion_background_stopping(b))
 		return -EINTR;
@@ -411,6 +426,7 @@ int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u32 value)
 			return -ERANGE;
 		WRITE_ONCE(*(u32 *)((void *)&pool->reclaim.tunables +
 				    tunables[i].offset), value);
+		fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 		fusion_reclaim_kick(pool);
 		return 0;
 	}

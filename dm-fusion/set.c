@@ -77,6 +77,14 @@ static void set_draw_stripes(struct fusion_space *s, struct fusion_set *set)
 			fusion_space_free_locked(s, stripe[i]);
 }
 
+void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t)
+{
+	struct fusion_stock stock;
+
+	fusion_space_stock(s, &stock);
+	WRITE_ONCE(s->replica_limit, fusion_replica_limit(t, &stock));
+}
+
 /* Open one more set. */
 static int set_open(struct fusion_space *s, struct fusion_class *class)
 {

@@ -78,11 +78,16 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set,
 void fusion_sets_init(struct fusion_space *s);
 void fusion_sets_exit(struct fusion_space *s);
 
-/* Is the replicated area at its limit?  Any context. */
+/* How large the replicated area may be, as of what is free now.  Any context. */
+void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t);
+
+/*
+ * Is the replicated area larger?  Sets that are open are not counted: with a
+ * limit of nothing each is converted when it is closed.  Any context.
+ */
 static inline bool fusion_sets_limited(const struct fusion_space *s)
 {
-	return atomic64_read(&s->replica_blocks) >=
-		READ_ONCE(s->replica_limit);
+	return atomic64_read(&s->replica_blocks) > READ_ONCE(s->replica_limit);
 }
 
 /* ---- the table; everything sleeps ---- */

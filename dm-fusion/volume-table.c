@@ -113,6 +113,8 @@ static bool volume_unused(struct fusion_volume *v)
 void fusion_volume_wait_unused(struct fusion_volume *v)
 {
 	wait_event(v->pool->movers_wait, volume_unused(v));
+	/* workers whose write has ended may still look for others to go with */
+	flush_workqueue(v->pool->io_wq);
 }
 
 int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)

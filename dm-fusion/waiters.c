@@ -99,6 +99,46 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 	fusion_reclaim_kick(pool);
 }
 
+/* Add @w to @list, which is in the order of blocks, unless its block is there. */
+static bool waiter_sort(struct fusion_waiter *w, struct list_head *list)
+{
+	struct fusion_waiter *before;
+
+	list_for_each_entry_reverse(before, list, list) {
+		if (before->block == w->block)
+			return false;
+		if (before->block < w->block)
+			break;
+	}
+	list_move(&w->list, &before->list);
+	return true;
+}
+
+unsigned int fusion_waiters_take(struct fusion_volume *volume,
+				 unsigned int least, unsigned int most,
+				 struct list_head *list)
+{
+	struct fusion_pool *pool = volume->pool;
+	struct fusion_waiter *w, *next;
+	unsigned int count = 0;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	list_for_each_entry_safe(w, next, &pool->waiters, list) {
+		if (w->volume != volume || w->block == FUSION_NO_BLOCK)
+			continue;
+		count += waiter_sort(w, list);
+		if (count == most)
+			break;
+	}
+	if (count < least) {
+		list_splice_tail_init(list, &pool->waiters);
+		count = 0;
+	}
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	return count;
+}
+
 /* Say so, and how long the parked wait; unless space came in between. */
 static void waiters_out_of_space(struct fusion_pool *pool)
 {

@@ -28,11 +28,20 @@ static inline void fusion_waiter_look(struct fusion_pool *pool,
 void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w);
 
 /*
- * Wait for space; @w's callbacks are set, @w->judged is false at first, and
+ * Wait for space; @w's callbacks and block are set, @w->judged is false at first, and
  * kept when the retry finds no space again.
  */
 void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);
+
+/*
+ * Take those of @volume, @least to @most, who wait with different blocks
+ * (w->block): into @list, in the order of these.  How many; not so many: 0.
+ * Any context.
+ */
+unsigned int fusion_waiters_take(struct fusion_volume *volume,
+				 unsigned int least, unsigned int most,
+				 struct list_head *list);
 
 /* Epoch @number is committed; @freeing: stripes are on their way. */
 void fusion_waiters_committed(struct fusion_pool *pool, u64 number,

@@ -92,7 +92,25 @@ static int write_wait(struct fusion_io *io)
 	write_unhold(io);
 	io->waiter.retry = write_retry;
 	io->waiter.fail = write_wait_failed;
+	io->waiter.block = FUSION_NO_BLOCK;
 	fusion_wait_for_space(io->volume->pool, &io->waiter, io->volume);
+	return DM_MAPIO_SUBMITTED;
+}
+
+/* As above, for room in the replicated area; a whole block needs none with others. */
+static int write_wait_replicas(struct fusion_io *io)
+{
+	struct fusion_volume *v = io->volume;
+
+	if (io->pages != fusion_mask(0, v->pool->block_pages))
+		return write_wait(io);
+	write_unhold(io);
+	io->waiter.retry = write_retry;
+	io->waiter.fail = write_wait_failed;
+	io->waiter.block = io->block;
+	fusion_wait_for_space(v->pool, &io->waiter, v);
+	/* @io may be gone; its device is not suspended meanwhile */
+	fusion_large_group(v);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -220,7 +238,9 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 		r = fusion_set_refill(&pool->space, class, &pool->commit_lock);
 		if (!r)
 			return -EAGAIN;
-		return r == -ENOSPC || r == -EDQUOT ? write_wait(io) :
+		if (r == -EDQUOT)
+			return write_wait_replicas(io);
+		return r == -ENOSPC ? write_wait(io) :
 			write_fail(io, errno_to_blk_status(r));
 	}
 	io->top.mask = io->pages;

@@ -30,23 +30,289 @@ overwrite() {
 		>"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
 }
 
-# full_pool PERCENT: a volume, t-v0, with so much of the data that fits.  Seven of
-# eight members are the widest stripes: nothing of a band is left over.
+# full_pool PERCENT DATA PARITY: a volume, t-v0, with so much of the data that fits.
+# Seven of eight members are the widest stripes: nothing of a band is left over.
 full_pool() {
 	make_pool
-	volume 0 400 6
-	blocks=$(($(space free) * 6 / 7 * $1 / 100))
-	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=384k oflag=direct iflag=fullblock count=$((blocks / 6)) status=none
-	size=$((blocks / 6 * 384))k
+	volume 0 400 "$2" "$3"
+	blocks=$(($(space free) * $1 * $2 / 700))
+	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=$((64 * $2))k oflag=direct iflag=fullblock count=$((blocks / $2)) status=none
+	blocks=$((blocks / $2 * $2))
+}
+random() { head -c $(($1 << 12)) /dev/urandom; }
+# random_to VOLUME PAGE PAGES [CHUNK]
+random_to() {
+	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
+		seek=$(($2 << 12)) status=none
+}
+in_rw() { [ "$(mode)" = rw ]; }
+none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
+# Sets of 2 MiB of data: 32 blocks.
+some_sets() {
+	make_pool
+	message set idle_ms 0
+	message set age_s 0
+	message set soft_percent 100
+	message set limit_percent 50
+	volume 0 8 3
+	random_to 0 0 512
+	flush
+	area=$(counter replica_area)
+	[ "$area" -gt 0 ]
+}
+# stays SECONDS COMMAND...: true all the time.
+stays() {
+	local deadline=$((SECONDS + $1))
+	shift
+	while [ $SECONDS -lt $deadline ]; do
+		"$@"
+	done
+}
+unchanged() { [ "$(counter replica_area) $(counter converted)" = "$area 0" ]; }
+
+@test "nothing is converted as long as no setting says so" {
+	some_sets
+	stays 2 unchanged
+	message set paused 1
+	message set soft_percent 1
+	message set age_s 1
+	message set idle_ms 1
+	stays 3 unchanged
+	message set paused 0
+	wait_for 10 none_replicated
+	parity_fits
+}
+
+@test "old sets are converted" {
+	some_sets
+	message set age_s 1
+	wait_for 10 none_replicated
+}
+
+@test "idle members' sets are converted" {
+	some_sets
+	message set idle_ms 300
+	wait_for 10 none_replicated
+}
+
+@test "sets beyond half of the limit are converted, the oldest first" {
+	some_sets
+	message set limit_percent 1
+	# a hundredth of 4096 blocks
+	[ "$(counter replica_limit)" -le 41 ]
+	message set soft_percent 50
+	random_to 0 512 512
+	wait_for 10 below_half
+	parity_fits
+}
+below_half() { [ $((2 * $(counter replica_area))) -le "$(counter replica_limit)" ]; }
+
+@test "sets on members with other load wait for its end" {
+	some_sets
+	message set load_kib 1
+	volume 1 8 3
+	# It reads all members, as its blocks are on all.
+	random_to 1 0 2048 192k
+	read_on 3>&- &
+	reader=$!
+	wait_for 10 reading
+	message set age_s 1
+	stays 3 unchanged
+	kill $reader
+	wait $reader || :
+	wait_for 10 none_replicated
+}
+read_on() {
+	exec fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randread --bs=64k --iodepth=16 \
+		--time_based --runtime=60 --name=r --filename=/dev/mapper/t-v1 --output=/dev/null
+}
+reading() { [ "$(counter reads)" -gt 500 ]; }
+
+@test "the background's rate is limited" {
+	some_sets
+	# 512 pages read and a third as many written: 2.7 MiB
+	message set rate_kib 512
+	SECONDS=0
+	message convert
+	[ "$SECONDS" -ge 3 ]
+	none_replicated
+	parity_fits
+}
+
+@test "at the limit writes wait for conversion" {
+	make_pool
+	message set limit_percent 1
+	volume 0 64 3
+	random_to 0 0 $((64 << 8))
+	most=$(counter replica_area)
+	flush
+	# what was open was not counted
+	[ "$most" -le $(($(counter replica_limit) + 8 * 8)) ]
+	[ "$(counter converted)" -gt 100 ]
+	# At none at all, every set is converted when it is closed.
+	message set limit_percent 0
+	random_to 0 0 1024 4k
+	parity_fits
+}
+
+@test "whole blocks that wait together at the limit become stripes" {
+	make_pool
+	message set limit_percent 0
+	volume 0 64 5
+	overwrite 0 48m --size=64m
+	grouped=$(counter grouped)
+	echo "$grouped of 768 blocks in $(counter large) groups"
+	[ "$grouped" -gt 0 ]
+	# four or five of them in each
+	[ "$grouped" -ge $((4 * $(counter large))) ]
+	[ "$grouped" -le $((5 * $(counter large))) ]
+	# some in a stripe are FUA, some are written again at once, some are parts of blocks
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --verify=crc32c --verify_fatal=1 --do_verify=1 \
+		--serialize_overlap=1 --rw=randwrite --iodepth=16 --io_size=16m --size=2m --norandommap --verify_backlog=64 \
+		--bssplit=64k/80:4k --name=a --filename=/dev/mapper/t-v0 \
+		--name=b --offset=2m --sync=dsync --filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 ||
+		{ cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	[ "$(counter grouped)" -gt "$grouped" ]
+	parity_fits
+}
+
+@test "a device can be suspended and removed while its writes wait at the limit" {
+	make_pool
+	message set limit_percent 0
+	volume 0 64 5
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=64k --iodepth=16 \
+		--time_based --runtime=60 --name=w --filename=/dev/mapper/t-v0 --output=/dev/null 3>&- &
+	writer=$!
+	for ((i = 0; i < 5; i++)); do
+		dm suspend --nolockfs t-v0
+		dm resume t-v0
+		dm suspend --noflush --nolockfs t-v0
+		dm resume t-v0
+	done
+	kill $writer
+	wait $writer || :
+	[ "$(counter grouped)" -gt 0 ]
+	dm remove --retry t-v0
+	message delete_volume 0
+	in_rw
+}
+
+@test "what was written in random order takes what RAID takes" {
+	make_pool
+	volume 0 64 5
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bsrange=4k-512k --iodepth=8 \
+		--randrepeat=1 --name=w --filename=/dev/mapper/t-v0 --output=/dev/null
+	message convert
+	[ "$(message volumes)" = "0 v0 131072 5 1 1024 0 ok" ]
+	used=$(($(space raid) + $(space replicated) + $(space dead)))
+	echo "$used blocks for 1024 of data, 5 + 1"
+	# at most 2 % more
+	[ $((used * 5 * 100)) -le $((1024 * 6 * 102)) ]
+	parity_fits
+}
+
+@test "space comes back though somebody always writes to it" {
+	background=paused
+	full_pool 80 6 1
+	message set paused 1
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=4k --iodepth=16 --size=2m \
+		--time_based --runtime=60 --name=w --filename=/dev/mapper/t-v0 --output=/dev/null 3>&- &
+	writer=$!
+	# All the rest, in single blocks: more than could be replicated at once.
+	overwrite 0 32m --offset=4m --size=64m
+	kill $writer
+	wait $writer || :
+	in_rw
+	parity_fits
 }
 
 @test "a pool that is 90 % full is overwritten again and again" {
-	full_pool 90
-	SECONDS=0
-	overwrite 0 $((blocks * times / 16))m --size="$size"
-	echo "# $SECONDS s $(status | sed 's/.* 21 reads/reads/')" >&3
+	full_pool 90 6 1
+	overwrite 0 $((blocks * times / 16))m --size=$((blocks * 64))k
 	in_rw
 	[ "$(counter compacted)" -gt 0 ]
 	parity_fits
 }
-in_rw() { [ "$(mode)" = rw ]; }
+
+@test "RAID-6: a pool that is 90 % full is overwritten" {
+	full_pool 90 5 2
+	overwrite 0 $((blocks / 16))m --size=$((blocks * 64))k
+	in_rw
+	[ "$(counter compacted)" -gt 0 ]
+	parity_fits
+}
+
+# Two thirds of it are what the oracle's volumes can hold.
+oracle_pool() {
+	member_sectors=$((12 << 11))
+	make_pool
+	make_volumes
+}
+# Until $1 is there: volumes that come and go, each with data of its own.
+come_and_go() {
+	local i
+	for ((i = 10; ; i++)); do
+		[ ! -e "$1" ] || return 0
+		volume $i 2 $((2 + i % 4))
+		random 512 >"$BATS_TEST_TMPDIR/passing"
+		dd if="$BATS_TEST_TMPDIR/passing" of=/dev/mapper/t-v$i bs=96k oflag=direct iflag=fullblock status=none
+		cmp "$BATS_TEST_TMPDIR/passing" /dev/mapper/t-v$i
+		dm remove --retry t-v$i
+		message delete_volume $i
+	done
+}
+
+@test "volumes are written, discarded, made and deleted while space is reclaimed" {
+	oracle_pool
+	message set soft_percent 0
+	come_and_go "$BATS_TEST_TMPDIR/stop" 3>&- &
+	passing=$!
+	"$oracle" run --state "$BATS_TEST_TMPDIR/state" --seed "$seed" --threads 4 --seconds 30 "${devs[@]}"
+	touch "$BATS_TEST_TMPDIR/stop"
+	wait $passing
+	flush
+	in_rw
+	[ "$(counter converted)" -gt 0 ]
+	[ "$(counter compacted)" -gt 0 ]
+	verify "${devs[@]}"
+	parity_fits
+	stop_pool
+	start_pool
+	start_volumes
+	verify "${devs[@]}"
+	parity_fits
+}
+
+# Until there is nothing to send messages to.
+convert_on() {
+	while message convert 2>/dev/null; do :; done
+}
+
+@test "$cuts power cuts while space is reclaimed" {
+	oracle_pool
+	converted=0 compacted=0 grouped=0
+	for ((round = 401; round <= 400 + cuts; round++)); do
+		message set soft_percent 0
+		[ $((round % 3)) -ne 0 ] || message set limit_percent 1
+		pid=
+		if [ $((round % 2)) -eq 0 ]; then
+			convert_on 3>&- &
+			pid=$!
+		fi
+		run_and_cut $round "${devs[@]}"
+		[ -z "$pid" ] || wait "$pid" || :
+		converted=$((converted + $(counter converted)))
+		compacted=$((compacted + $(counter compacted)))
+		grouped=$((grouped + $(counter grouped)))
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		verify "${devs[@]}"
+		parity_fits
+	done
+	echo "$converted sets were converted, $compacted stripes filled, $grouped blocks grouped"
+	[ $converted -gt 0 ]
+	[ $compacted -gt 0 ]
+	[ $grouped -gt 0 ]
+}
