@@ -90,18 +90,19 @@ static int msg_convert(struct fusion_pool *pool, char **argv)
 
 static int msg_set(struct fusion_pool *pool, char **argv)
 {
-	u32 value;
+	u64 value;
+	u32 max;
 	int r;
 
-	if (parse_u32(pool, argv[1], argv[2], &value))
+	if (parse_u64(pool, argv[1], argv[2], &value))
 		return -EINVAL;
-	r = fusion_reclaim_set(pool, argv[1], value);
+	r = fusion_reclaim_set(pool, argv[1], value, &max);
 	if (r == -ENOENT)
 		DMERR("%s: there is no setting '%s'", fusion_pool_name(pool),
 		      argv[1]);
 	else if (r)
-		DMERR("%s: %s is too large for setting %s",
-		      fusion_pool_name(pool), argv[2], argv[1]);
+		DMERR("%s: %s must be 0 to %u, not %llu",
+		      fusion_pool_name(pool), argv[1], max, value);
 	return r ? -EINVAL : 0;
 }
 
@@ -127,6 +128,19 @@ static int msg_volumes(struct fusion_pool *pool, char *result,
 	/* an answer may not be empty: dm would take it for none */
 	if (!sz)
 		DMEMIT("\n");
+	return 1;
+}
+
+/* As msg_volumes(): a line for each setting. */
+static int msg_settings(struct fusion_pool *pool, char *result,
+			unsigned int maxlen)
+{
+	const char *name;
+	unsigned int i, sz = 0;
+	u32 value;
+
+	for (i = 0; (name = fusion_reclaim_setting(pool, i, &value)); i++)
+		DMEMIT("%s %u\n", name, value);
 	return 1;
 }
 
@@ -161,6 +175,8 @@ int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,
 	}
 	if (argc == 1 && !strcasecmp(argv[0], "volumes"))
 		return msg_volumes(pool, result, bytes);
+	if (argc == 1 && !strcasecmp(argv[0], "settings"))
+		return msg_settings(pool, result, bytes);
 	for (i = 0; i < ARRAY_SIZE(messages); i++) {
 		if (strcasecmp(argv[0], messages[i].name))
 			continue;

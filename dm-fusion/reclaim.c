@@ -54,6 +54,8 @@ static enum fusion_effort compact_effort(struct fusion_pool *pool,
 {
 	enum fusion_effort effort;
 
+	if (!READ_ONCE(class->stripes))
+		return FUSION_REST;
 	/* at the limit of the replicated area it is conversion that they need */
 	effort = fusion_compact_effort(fusion_space_available_blocks(&pool->space,
 								     class),
@@ -415,22 +417,37 @@ static const struct {
 #undef TUNABLE
 };
 
-int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u32 value)
+static u32 *tunable(struct fusion_pool *pool, unsigned int i)
+{
+	return (void *)&pool->reclaim.tunables + tunables[i].offset;
+}
+
+int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u64 value,
+		       u32 *max)
 {
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(tunables); i++) {
 		if (strcmp(name, tunables[i].name))
 			continue;
-		if (value > tunables[i].max)
+		*max = tunables[i].max;
+		if (value > *max)
 			return -ERANGE;
-		WRITE_ONCE(*(u32 *)((void *)&pool->reclaim.tunables +
-				    tunables[i].offset), value);
+		WRITE_ONCE(*tunable(pool, i), value);
 		fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 		fusion_reclaim_kick(pool);
 		return 0;
 	}
 	return -ENOENT;
+}
+
+const char *fusion_reclaim_setting(struct fusion_pool *pool, unsigned int i,
+				   u32 *value)
+{
+	if (i >= ARRAY_SIZE(tunables))
+		return NULL;
+	*value = READ_ONCE(*tunable(pool, i));
+	return tunables[i].name;
 }
 
 /* ---- life ---- */

@@ -31,7 +31,11 @@ void fusion_reclaim_stop(struct fusion_pool *pool);
  */
 int fusion_reclaim_all(struct fusion_pool *pool);
 
-/* Change a tunable (policy.h) by name.  -ENOENT, or -ERANGE. */
-int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u32 value);
+/* Change a tunable (policy.h) by name.  -ENOENT; or -ERANGE: above @max. */
+int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u64 value,
+		       u32 *max);
+/* Name and value of tunable number @i; NULL: there are no more. */
+const char *fusion_reclaim_setting(struct fusion_pool *pool, unsigned int i,
+				   u32 *value);
 
 #endif /* DM_FUSION_RECLAIM_H */

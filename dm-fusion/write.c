@@ -196,9 +196,8 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 	int r;
 
 	if (io->pages & ~t->top.mask) {
-		if (unlikely(fusion_commit_crowded(pool))) {
+		if (unlikely(fusion_commit_crowded(pool)))
 			return write_wait_room(io);
-		}
 		r = fusion_update_prepare(&pool->map, &io->update,
 					  io->volume->id, io->block, false,
 					  gfp);
@@ -218,9 +217,8 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 	struct fusion_class *class = io->volume->class;
 	int r;
 
-	if (unlikely(fusion_commit_crowded(pool))) {
+	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
-	}
 	if (unlikely(READ_ONCE(pool->metadata_low)))
 		return write_wait(io);
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,

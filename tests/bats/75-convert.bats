@@ -149,7 +149,6 @@ letter() {
 		dd of=/dev/mapper/t-v0 bs="$2" iflag=fullblock oflag=direct,seek_bytes seek="${3:-0}" status=none
 }
 # At least as many sets as there are jobs: of each block so many bytes are an a.
-# share a set is left to the draw: eight sets are open.
 many_sets() {
 	volume 0 4 3
 	[ -z "${2:-}" ] || letter "$2" $((192 << 10)) 0 8
@@ -248,7 +247,7 @@ sixteen_done() { [ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 16 ]; }
 	make_pool
 	many_sets 65536
 	stalled reads at_the_parity
-	wait $writer
+	wait "$writer"
 	[ "$(counter convert_gave_up)" -ge 1 ]
 	all_fits
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_valid};
 
+use crate::settings::{self, Setting};
 use crate::size;
 
 /// Manage dm-fusion pools and volumes
@@ -64,6 +65,15 @@ pub enum PoolCommand {
     },
     /// List all pools, running or not
     List,
+    /// Change settings of a running pool's background work until it stops, or show them
+    Set {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Settings, changed in this order [default: show all]; names: paused, age_s, idle_ms,
+        /// limit_percent, soft_percent, load_kib, rate_kib
+        #[arg(value_name = "NAME=VALUE", value_parser = settings::parse)]
+        settings: Vec<Setting>,
+    },
     /// Stop a pool and wipe its members' labels: all its data is lost
     Destroy {
         /// Name or uuid
@@ -271,6 +281,8 @@ mod tests {
             "fusion volume create p v",
             "fusion volume create p v --size 1G --width 4 --data 3",
             "fusion volume create p v --size 1G --raid raid10",
+            "fusion pool set",
+            "fusion pool set p age_s=1 speed=2",
         ] {
             assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
         }
@@ -279,6 +291,8 @@ mod tests {
             "fusion --json pool create p /dev/a /dev/b --spares 0",
             "fusion volume create p v --size 1.5G --data 3",
             "fusion volume create p v --size 1G --raid raid6",
+            "fusion pool set p",
+            "fusion pool set p age_s=1 idle_ms=0 --json",
             "fusion scan",
         ] {
             assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");

@@ -212,14 +212,17 @@ impl Dm {
 
     /// Sends a message to the first target; returns its answer.
     pub fn message(&self, name: &str, message: &str) -> Result<String> {
+        let verb = message.split(' ').next().unwrap_or_default();
+        self.message_for(name, message, &format!("{name} did not accept {verb}"))
+    }
+
+    /// The same, for those who know better what it means if the message is refused.
+    pub fn message_for(&self, name: &str, message: &str, refused: &str) -> Result<String> {
         let log = KernelLog::open();
         let (_, answer) = self
             .0
             .target_msg(&id(name)?, None, message)
-            .map_err(|error| {
-                let verb = message.split(' ').next().unwrap_or_default();
-                describe(&format!("{name} did not accept {verb}"), &error, log)
-            })?;
+            .map_err(|error| describe(refused, &error, log))?;
         Ok(answer.unwrap_or_default())
     }
 }

@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::devno::DevNo;
+
 const PREFIX: &str = "device-mapper: ";
 
 /// Most lines to quote.
@@ -55,13 +57,21 @@ fn reason(record: &str) -> Option<String> {
         .then(|| without_source(text.trim()).to_owned())
 }
 
-/// Who says it is clear to the reader: "table: 253:3: " and "fusion: " go.
+/// Who says it is clear to the reader: "table: 253:3: ", "fusion: " and "fusion: 253:3: " go.
 fn without_source(text: &str) -> &str {
     let table = text
         .strip_prefix("table: ")
         .and_then(|rest| rest.split_once(": "))
         .map(|(_device, reason)| reason);
-    table.or(text.strip_prefix("fusion: ")).unwrap_or(text)
+    let ours = text.strip_prefix("fusion: ").map(without_device);
+    table.or(ours).unwrap_or(text)
+}
+
+fn without_device(text: &str) -> &str {
+    match text.split_once(": ") {
+        Some((device, reason)) if DevNo::parse(device).is_some() => reason,
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +88,10 @@ mod tests {
         assert_eq!(
             reason("3,1,2,-;device-mapper: fusion: p: usage: resync\n").as_deref(),
             Some("p: usage: resync")
+        );
+        assert_eq!(
+            reason("3,1,2,-;device-mapper: fusion: 253:3: usage: resync\n").as_deref(),
+            Some("usage: resync")
         );
         assert_eq!(reason("6,1,2,-;usb 1-1: new device\n"), None);
         assert_eq!(

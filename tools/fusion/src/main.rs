@@ -26,6 +26,7 @@ mod progress;
 mod report;
 mod running;
 mod scan;
+mod settings;
 mod size;
 mod start;
 mod status;

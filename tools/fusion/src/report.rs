@@ -60,6 +60,11 @@ pub struct SpaceReport {
     pub raid_bytes: u64,
     pub dead_bytes: u64,
     pub spare_bytes: u64,
+    /// Of the free space: for the background alone.
+    pub reserve_bytes: u64,
+    /// Closed sets of replicas, live or not, and how much of them there may be.
+    pub replica_area_bytes: u64,
+    pub replica_limit_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -246,6 +251,9 @@ fn space(status: &PoolStatus, block_bytes: u64) -> SpaceReport {
         raid_bytes: space.raid * block_bytes,
         dead_bytes: space.dead * block_bytes,
         spare_bytes: space.spare * block_bytes,
+        reserve_bytes: status.counter("reserve") * block_bytes,
+        replica_area_bytes: status.counter("replica_area") * block_bytes,
+        replica_limit_bytes: status.counter("replica_limit") * block_bytes,
     }
 }
 
@@ -412,6 +420,27 @@ mod tests {
             );
         }
         assert_eq!(state_of(None, None), State::Failed);
+    }
+
+    #[test]
+    fn space_in_bytes() {
+        let line = "rw - 1 1/2 128 queue_if_no_space synced 21 1 2 3 4 11 \
+                    4 reads 1 reserve 5 replica_area 6 replica_limit 7 1 8:0 ok 0 0";
+        let status = PoolStatus::parse(line).unwrap().unwrap();
+        let space = serde_json::to_value(space(&status, 1 << 16)).unwrap();
+        for (name, blocks) in [
+            ("total", 21),
+            ("free", 1),
+            ("replicated", 2),
+            ("raid", 3),
+            ("dead", 4),
+            ("spare", 11),
+            ("reserve", 5),
+            ("replica_area", 6),
+            ("replica_limit", 7),
+        ] {
+            assert_eq!(space[format!("{name}_bytes")], blocks << 16, "{name}");
+        }
     }
 
     #[test]

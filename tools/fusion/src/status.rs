@@ -207,6 +207,17 @@ impl Volume {
     }
 }
 
+/// Names and values from the message `settings`.
+pub fn parse_settings(answer: &str) -> Result<Vec<(String, u64)>> {
+    answer
+        .lines()
+        .map(|line| {
+            let mut fields = Fields::new(line);
+            Ok((fields.text("setting")?.to_owned(), fields.number("value")?))
+        })
+        .collect()
+}
+
 /// The table of a running pool, with the devices as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolTable {
@@ -316,6 +327,17 @@ mod tests {
         assert!(volumes[1].deleting);
         assert_eq!(Volume::parse_all("").unwrap(), []);
         assert!(Volume::parse_all("0 a 2048").is_err());
+    }
+
+    #[test]
+    fn settings() {
+        assert_eq!(
+            parse_settings("paused 0\nage_s 300 more\n").unwrap(),
+            [("paused".into(), 0), ("age_s".into(), 300)]
+        );
+        for line in ["paused\n", "paused yes\n", "\n"] {
+            assert!(parse_settings(line).is_err(), "{line}");
+        }
     }
 
     #[test]

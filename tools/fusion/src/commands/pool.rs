@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 
 use crate::block;
@@ -11,6 +13,7 @@ use crate::lock::Lock;
 use crate::output::{self, Table};
 use crate::report::{PoolReport, PoolSummary};
 use crate::running::{self, Running};
+use crate::settings::{self, Setting};
 use crate::{ask, interrupt, scan, size, start};
 
 pub fn run(command: PoolCommand, json: bool) -> Result<()> {
@@ -21,6 +24,7 @@ pub fn run(command: PoolCommand, json: bool) -> Result<()> {
         PoolCommand::Stop(which) => stop(&dm, &which, json),
         PoolCommand::Status { name } => status(&dm, name.as_deref(), json),
         PoolCommand::List => list(&dm, json),
+        PoolCommand::Set { pool, settings } => set(&dm, &pool, &settings, json),
         PoolCommand::Destroy { name, yes } => destroy(&dm, &name, yes, json),
     }
 }
@@ -229,6 +233,21 @@ fn show(pool: &PoolReport) {
                 size::display(pool.metadata.total_bytes)
             ),
         ),
+        (
+            "replicas",
+            format!(
+                "{} of {} that may be",
+                size::display(pool.space.replica_area_bytes),
+                size::display(pool.space.replica_limit_bytes)
+            ),
+        ),
+        (
+            "reserve",
+            format!(
+                "{} for the background",
+                size::display(pool.space.reserve_bytes)
+            ),
+        ),
     ];
     if !pool.hot_spares.is_empty() {
         facts.push(("hot spares", pool.hot_spares.join(", ")));
@@ -275,7 +294,12 @@ fn show(pool: &PoolReport) {
     if !pool.counters.is_empty() {
         output::line("");
         let mut counters = Table::new(&["COUNTER", ">VALUE"]);
+        // These are above, as sizes.
+        let sizes = ["reserve", "replica_area", "replica_limit"];
         for (name, value) in &pool.counters {
+            if sizes.contains(&name.as_str()) {
+                continue;
+            }
             counters.row(vec![name.clone(), value.to_string()]);
         }
         counters.print();
@@ -319,6 +343,30 @@ fn list(dm: &Dm, json: bool) -> Result<()> {
         .filter_map(|pool| pool.problem)
         .collect();
     output::notes(&problems);
+    Ok(())
+}
+
+/// Without the lock: whoever slows the background down does not want to wait for it.
+fn set(dm: &Dm, pool: &str, changes: &[Setting], json: bool) -> Result<()> {
+    let pool = running::need(dm, pool)?;
+    settings::write(dm, &pool, changes)?;
+    if json {
+        let all: BTreeMap<_, _> = settings::read(dm, &pool)?.into_iter().collect();
+        return output::json(&all);
+    }
+    if !changes.is_empty() {
+        output::line(&format!(
+            "pool {}: {} is set",
+            pool.name,
+            settings::list(changes)
+        ));
+        return Ok(());
+    }
+    let mut table = Table::new(&["SETTING", ">VALUE"]);
+    for (name, value) in settings::read(dm, &pool)? {
+        table.row(vec![name, value.to_string()]);
+    }
+    table.print();
     Ok(())
 }
 
