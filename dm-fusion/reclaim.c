@@ -11,6 +11,7 @@
 #include "mode.h"
 #include "reclaim.h"
 #include "set.h"
+#include "trace.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -328,6 +329,9 @@ static void reclaim_tick(struct work_struct *work)
 		return;
 	reclaim_sample(pool);
 	effort = reclaim_effort(pool);
+	if (effort != rc->effort)
+		trace_fusion_reclaim(pool, effort);
+	rc->effort = effort;
 	if (!rc->loaded)
 		reclaim_queue(rc, 1);
 	else if (effort != FUSION_REST && READ_ONCE(pool->space.reclaimable))
