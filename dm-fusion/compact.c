@@ -10,6 +10,7 @@
 #include "compact.h"
 #include "mode.h"
 #include "set.h"
+#include "trace.h"
 #include "volume-table.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -269,7 +270,7 @@ static int compact_gather(struct fusion_move *m, unsigned int i)
 
 	if (!fusion_move_hold(m, i)) {
 		m->hot = 0;
-		atomic64_inc(&m->pool->compacted.given_up);
+		m->given_up++;
 		return 0;
 	}
 	r = fusion_move_look(m, i);
@@ -297,7 +298,7 @@ static int compact_write(struct fusion_move *m)
 	if (r)
 		goto out;
 	fusion_move_close(m);
-	atomic64_add(hweight64(m->hot), &m->pool->compacted.given_up);
+	m->given_up += hweight64(m->hot);
 	r = -ENODATA;
 	if (!m->live)
 		goto out;
@@ -314,8 +315,12 @@ out:
 	return r;
 }
 
-/* Write what was gathered, if it is worth it; and end the move. */
-static int compact_end(struct fusion_move *m, int r, bool worth)
+/*
+ * Write what was gathered, of @sets sets or of stripes, if it is worth it; and
+ * end the move.
+ */
+static int compact_end(struct fusion_move *m, unsigned int sets, int r,
+		       bool worth)
 {
 	struct fusion_progress *stats = &m->pool->compacted;
 
@@ -325,7 +330,9 @@ static int compact_end(struct fusion_move *m, int r, bool worth)
 		r = -ENODATA;
 	if (r)
 		fusion_space_unhold(&m->pool->space, m->to, false);
+	trace_fusion_compact(m, sets, r);
 	fusion_move_end(m);
+	atomic64_add(m->given_up, &stats->given_up);
 	atomic64_add(m->read_pages, &stats->read_pages);
 	atomic64_add(m->written_pages, &stats->written_pages);
 	return r;
@@ -383,7 +390,7 @@ int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
 	m->stripe = fusion_stripe_get(sp);
 	grace = fusion_grace_enter(&pool->grace);
 	r = stripe_gather(m, &worth);
-	r = compact_end(m, r, worth);
+	r = compact_end(m, 0, r, worth);
 	fusion_grace_leave(&pool->grace, grace);
 	fusion_stripe_put(sp, m->stripe);
 	return r == -ENODATA ? 0 : r;
@@ -442,13 +449,17 @@ int fusion_compact_sets(struct fusion_pool *pool, struct fusion_move *m)
 			r = set_gather(m, set[i], &slots);
 	}
 	/* what was live when they were taken may have moved since */
-	r = compact_end(m, r, 2 * slots >= class->d);
+	r = compact_end(m, count, r, 2 * slots >= class->d);
 	for (i = 0; i < count; i++)
 		if (entered[i])
 			fusion_grace_leave(&pool->grace, grace[i]);
 	fusion_stripe_put(sp, m->stripe);
 out:
-	for (i = 0; i < count; i++)
-		fusion_sets_give_back(&pool->space, set[i]);
+	/* if nothing was moved, one of them may be worth converting */
+	while (count--)
+		if (r)
+			fusion_sets_put_back(&pool->space, set[count]);
+		else
+			fusion_sets_give_back(&pool->space, set[count]);
 	return r == -ENODATA ? -ENOENT : r;
 }

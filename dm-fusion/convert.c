@@ -7,6 +7,7 @@
 #include "convert.h"
 #include "mode.h"
 #include "set.h"
+#include "trace.h"
 #include "volume-table.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -121,6 +122,7 @@ static int convert_set(struct fusion_move *m, struct fusion_set *set,
 	struct fusion_stripe_pool *sp;
 	unsigned int grace;
 	int r = -ENODATA;
+	bool there;
 
 	sp = fusion_stripe_background(m->pool, set->class);
 	if (!sp)
@@ -129,13 +131,13 @@ static int convert_set(struct fusion_move *m, struct fusion_set *set,
 	convert_find(m, set);
 	if (freeze)
 		fusion_move_hold_wait(m);
-	if (fusion_sets_enter(&m->pool->space, set, &grace)) {
+	there = fusion_sets_enter(&m->pool->space, set, &grace);
+	if (there)
 		r = convert_steps(m, set);
-		fusion_move_end(m);
+	trace_fusion_convert(m, freeze, r);
+	fusion_move_end(m);
+	if (there)
 		fusion_grace_leave(&m->pool->grace, grace);
-	} else {
-		fusion_move_end(m);
-	}
 	fusion_stripe_put(sp, m->stripe);
 	return r;
 }

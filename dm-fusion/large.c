@@ -101,6 +101,7 @@ static void large_finish(struct large *large, blk_status_t status)
 	fusion_stripe_put(large_class_pool(v), &large->stripe);
 	/* those who wait were added before they looked at this, or are seen */
 	atomic_dec(&v->large);
+	/* pairs with waiters_lock, under which they were added */
 	smp_mb__after_atomic();
 	if (unlikely(!list_empty_careful(&pool->waiters)))
 		fusion_large_group(v);

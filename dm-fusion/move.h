@@ -39,6 +39,7 @@ struct fusion_move {
 	u64 live;			/* slots whose blocks move */
 	u64 held;			/* slots whose blocks are held */
 	u64 hot;			/* slots that somebody held or wrote to */
+	unsigned int given_up;		/* blocks left behind, as they were hot */
 	u64 read_pages, written_pages;
 	struct fusion_move_block slot[FUSION_MAX_MEMBERS];
 };

@@ -27,6 +27,7 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		.soft_percent = 50,
 		/* FusionRAID, section 3.3: 40 MB/s a member */
 		.load_kib = 40000000 / 1024,
+		.low_water_percent = 5,
 	};
 }
 
@@ -46,6 +47,14 @@ u32 fusion_reserve_stripes(u32 stripes)
 	if (reserve < RESERVE_MIN)
 		return RESERVE_MIN;
 	return reserve < RESERVE_MAX ? reserve : RESERVE_MAX;
+}
+
+bool fusion_low_water(const struct fusion_tunables *t,
+		      const struct fusion_stock *s, bool low)
+{
+	u64 part = s->total / 100 * t->low_water_percent;
+
+	return fusion_stock_available(s) < (low ? part + part / 5 : part);
 }
 
 u64 fusion_slow_zone(u64 total)

@@ -19,6 +19,7 @@ struct fusion_tunables {
 	u32 soft_percent;	/* of that limit: where conversion begins */
 	u32 load_kib;		/* a second, on a member: above it, others wait */
 	u32 rate_kib;		/* a second: of background I/O; 0: no limit */
+	u32 low_water_percent;	/* of the pool; see fusion_low_water() */
 };
 
 void fusion_tunables_default(struct fusion_tunables *t);
@@ -56,6 +57,14 @@ u64 fusion_replica_limit(const struct fusion_tunables *t,
  * free, until a commit makes free what it has emptied.
  */
 u32 fusion_reserve_stripes(u32 stripes);
+
+/*
+ * Is so little available that somebody should know: less than low_water_percent
+ * of the pool?  @low: it has been; then it is until there is a fifth more, so
+ * that space which comes and goes is not told of each time.
+ */
+bool fusion_low_water(const struct fusion_tunables *t,
+		      const struct fusion_stock *s, bool low);
 
 /* Below so many available blocks those who write are slowed down. */
 u64 fusion_slow_zone(u64 total);

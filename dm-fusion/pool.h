@@ -128,6 +128,9 @@ struct fusion_reclaim {
 	bool asked;			/* a request is being served: */
 	u64 asked_number;		/* sets up to this one */
 	int error;			/* of the first job that had one */
+	/* the tick's */
+	enum fusion_effort effort;
+	bool low_water;
 	/* load: of the tick */
 	unsigned long sampled;		/* jiffies */
 	unsigned long busy_since;	/* jiffies of the last load */

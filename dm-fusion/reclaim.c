@@ -11,6 +11,7 @@
 #include "mode.h"
 #include "reclaim.h"
 #include "set.h"
+#include "trace.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -332,6 +333,28 @@ static enum fusion_effort reclaim_effort(struct fusion_pool *pool)
 	return effort;
 }
 
+/*
+ * Only the tick looks: it follows whatever takes or frees space, and never runs
+ * twice at once, so that nothing is told twice.
+ */
+static void reclaim_low_water(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	struct fusion_stock stock;
+	bool low;
+
+	fusion_space_stock(&pool->space, &stock);
+	low = fusion_low_water(&rc->tunables, &stock, rc->low_water);
+	if (low == rc->low_water)
+		return;
+	WRITE_ONCE(rc->low_water, low);
+	if (!low)
+		return;
+	DMWARN("%s: less than %u %% of the pool is available: discard or delete what is not needed, before writes wait or fail",
+	       fusion_pool_name(pool), rc->tunables.low_water_percent);
+	fusion_pool_event(pool);
+}
+
 static void reclaim_tick(struct work_struct *work)
 {
 	struct fusion_reclaim *rc = container_of(to_delayed_work(work),
@@ -342,7 +365,11 @@ static void reclaim_tick(struct work_struct *work)
 	if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool))
 		return;
 	reclaim_sample(pool);
+	reclaim_low_water(pool);
 	effort = reclaim_effort(pool);
+	if (effort != rc->effort)
+		trace_fusion_reclaim(pool, effort);
+	rc->effort = effort;
 	if (!rc->loaded)
 		reclaim_queue(rc, 1);
 	else if (effort != FUSION_REST && READ_ONCE(pool->space.reclaimable))
@@ -414,6 +441,8 @@ static const struct {
 	TUNABLE(soft_percent, 100),
 	TUNABLE(load_kib, U32_MAX),
 	TUNABLE(rate_kib, U32_MAX),
+	/* a fifth more is less than all */
+	TUNABLE(low_water_percent, 80),
 #undef TUNABLE
 };
 

@@ -9,6 +9,8 @@
  * until policy has them rest or there is nothing to gain.  The latter decides
  * over those who wait for space: see fusion_space.reclaimable.
  *
+ * It is the tick, too, that says when space falls below the low water.
+ *
  * It works while volumes are suspended, too, so that those whose writes wait
  * for space can be; it stops when the pool is suspended after them.
  */

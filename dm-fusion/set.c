@@ -497,6 +497,17 @@ void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
 	mutex_unlock(&s->sets_lock);
 }
 
+void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
+{
+	mutex_lock(&s->sets_lock);
+	set->busy = false;
+	if (set->gone)
+		set_free(s, set);
+	else
+		list_add(&set->age, &s->sets_by_age);
+	mutex_unlock(&s->sets_lock);
+}
+
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set)
 {
 	mutex_lock(&s->sets_lock);

@@ -229,6 +229,8 @@ static void waiters_freed(struct fusion_pool *pool, unsigned int returned)
 	list_for_each_entry(w, &list, list)
 		w->judged = false;
 	waiters_retry(&list);
+	/* the low water may be behind us */
+	fusion_reclaim_soon(pool);
 }
 
 void fusion_waiters_freed(struct fusion_pool *pool)

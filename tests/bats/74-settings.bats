@@ -10,10 +10,11 @@ idle_ms 5000
 limit_percent 10
 soft_percent 50
 load_kib 39062
-rate_kib 0"
+rate_kib 0
+low_water_percent 5"
 # The most that each may be.
 most=(paused=1 age_s=604800 idle_ms=3600000 limit_percent=100 soft_percent=100
-	load_kib=4294967295 rate_kib=4294967295)
+	load_kib=4294967295 rate_kib=4294967295 low_water_percent=80)
 
 labelled_pool() {
 	features=
@@ -89,7 +90,7 @@ $defaults" ]
 	labelled_pool
 	# nothing is set then, whatever stands before
 	run -2 --separate-stderr fusion pool set t-pool age_s=60 speed=1
-	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib"* ]]
+	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib, low_water_percent"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s=1m
 	[[ $stderr == *"'1m' is no value for age_s: give a plain number"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s

@@ -34,6 +34,27 @@ static void test_limit(void)
 	CHECK(fusion_replica_limit(&t, &s) == 0, "also to nothing");
 }
 
+static void test_low_water(void)
+{
+	struct fusion_tunables t = defaults();
+	struct fusion_stock s = { .total = 100000, .free = 6000, .reserve = 1000 };
+
+	CHECK(!fusion_low_water(&t, &s, false), "a twentieth is available: no low water");
+	s.free = 5999;
+	CHECK(fusion_low_water(&t, &s, false), "less, beyond the reserve: low water");
+	s.free = 6999;
+	CHECK(fusion_low_water(&t, &s, true), "it lasts");
+	s.free = 7000;
+	CHECK(!fusion_low_water(&t, &s, true), "until there is a fifth more");
+	t.low_water_percent = 80;
+	s.free = 97000;
+	CHECK(!fusion_low_water(&t, &s, true), "which can be, whatever is set");
+	t.low_water_percent = 0;
+	s.free = 0;
+	CHECK(!fusion_low_water(&t, &s, false) && !fusion_low_water(&t, &s, true),
+	      "or never, and no more");
+}
+
 static void test_reserve(void)
 {
 	u32 stripes, last = 0;
@@ -178,6 +199,7 @@ static void test_load(void)
 int main(void)
 {
 	RUN(test_limit);
+	RUN(test_low_water);
 	RUN(test_reserve);
 	RUN(test_share);
 	RUN(test_convert);

@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -17,6 +17,7 @@ const NAMES: [&str; 7] = [
     "soft_percent",
     "load_kib",
     "rate_kib",
+    "low_water_percent",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
