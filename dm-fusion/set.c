@@ -499,12 +499,19 @@ void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
 
 void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
 {
+	struct fusion_set *after;
+
 	mutex_lock(&s->sets_lock);
 	set->busy = false;
-	if (set->gone)
+	if (set->gone) {
 		set_free(s, set);
-	else
-		list_add(&set->age, &s->sets_by_age);
+	} else {
+		/* few are older: it was taken from the front */
+		list_for_each_entry(after, &s->sets_by_age, age)
+			if (after->number > set->number)
+				break;
+		list_add_tail(&set->age, &after->age);
+	}
 	mutex_unlock(&s->sets_lock);
 }
 

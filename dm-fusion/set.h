@@ -125,7 +125,7 @@ bool fusion_sets_enter(struct fusion_space *s, struct fusion_set *set,
 		       unsigned int *grace);
 /* A taken set stays in the table, as the youngest.  May free it. */
 void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set);
-/* As above, as one of the oldest, which it was: it is somebody else's to try. */
+/* As above, as old as it was: it is somebody else's to try. */
 void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set);
 /* A taken set was sealed, and is gone. */
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set);
