@@ -127,6 +127,7 @@ struct fusion_reclaim {
 	u64 news;			/* commits that brought something */
 	bool asked;			/* a request is being served: */
 	u64 asked_number;		/* sets up to this one */
+	bool asked_stripes;		/* and RAID stripes */
 	int error;			/* of the first job that had one */
 	/* the tick's */
 	enum fusion_effort effort;

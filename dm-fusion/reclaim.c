@@ -134,7 +134,8 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 	if (effort != FUSION_INSIST) {
 		if (reclaim_slowed(rc))
 			return -EAGAIN;
-		if (reclaim_asked(rc) && much_dead(pool))
+		if (reclaim_asked(rc) && READ_ONCE(rc->asked_stripes) &&
+		    much_dead(pool))
 			effort = FUSION_INSIST;
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
 			return -EAGAIN;
@@ -382,12 +383,28 @@ static void reclaim_tick(struct work_struct *work)
 
 /* ---- requests ---- */
 
+/* Have all jobs run until none has anything to do that was asked for. */
+static void reclaim_run(struct fusion_reclaim *rc)
+{
+	unsigned int i;
+
+	for (;;) {
+		WRITE_ONCE(rc->slowed, false);
+		fusion_reclaim_kick(pool_of(rc));
+		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
+		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
+			flush_work(&rc->job[i].work);
+		if (!READ_ONCE(rc->slowed) || !reclaim_asked(rc))
+			return;
+		schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
+	}
+}
+
 static int reclaim_request(struct fusion_background *b)
 {
 	struct fusion_reclaim *rc = container_of(b, struct fusion_reclaim,
 						 request);
 	struct fusion_pool *pool = pool_of(rc);
-	unsigned int i;
 	int r;
 
 	r = reclaim_load(pool);
@@ -396,16 +413,11 @@ static int reclaim_request(struct fusion_background *b)
 	rc->error = 0;
 	rc->asked_number = fusion_sets_youngest(&pool->space);
 	WRITE_ONCE(rc->asked, true);
-	for (;;) {
-		WRITE_ONCE(rc->slowed, false);
-		fusion_reclaim_kick(pool);
-		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
-		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
-			flush_work(&rc->job[i].work);
-		if (!READ_ONCE(rc->slowed) || fusion_background_stopping(b))
-			break;
-		schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
-	}
+	reclaim_run(rc);
+	/* not at once: blocks whose bases are moved would be hot to conversion */
+	WRITE_ONCE(rc->asked_stripes, true);
+	reclaim_run(rc);
+	WRITE_ONCE(rc->asked_stripes, false);
 	WRITE_ONCE(rc->asked, false);
 	if (fusion_background_stopping(b))
 		return -EINTR;
