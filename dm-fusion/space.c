@@ -8,16 +8,11 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "space.h"
+#include "band.h"
 
 #define DM_MSG_PREFIX "fusion"
 
 /* ---- bands ---- */
-
-static bool band_loaded(const struct fusion_band *b)
-{
-	return b->used_bits;
-}
 
 static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
 			   u32 stripes)
@@ -49,7 +44,7 @@ static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
 	return 0;
 }
 
-static void band_free_bits(struct fusion_band *b)
+void fusion_band_unload(struct fusion_band *b)
 {
 	kvfree(b->bits);
 	kvfree(b->live);
@@ -67,12 +62,6 @@ static u32 band_stripes(struct fusion_space *s, struct fusion_class *class)
 {
 	return fusion_band_stripes(s->layout, fusion_md_super(s->md)->band_units,
 				   class->k);
-}
-
-/* The count of the template that stripe @i of @b is in. */
-static u16 *band_template(struct fusion_space *s, struct fusion_band *b, u32 i)
-{
-	return &b->template_used[i / fusion_template_stripes(s->layout)];
 }
 
 /* Give a band that is loaded to the draws of its class. */
@@ -110,16 +99,6 @@ static int band_assign(struct fusion_space *s, struct fusion_class *class)
 	return 0;
 }
 
-static u8 live_of(const struct fusion_disk_stripe *disk)
-{
-	u8 live = fusion_popcount64(le64_to_cpu(disk->live));
-
-	if (disk->state == FUSION_STRIPE_RAID)
-		return live;
-	return disk->state == FUSION_STRIPE_PRIMARY ?
-		live | FUSION_LIVE_PRIMARY : FUSION_LIVE_OTHER;
-}
-
 /*
  * Find out which stripes of a band are in use: those that are stored.  No
  * commit may be under way and no grace period: a stripe in one is not stored
@@ -147,12 +126,12 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 			break;
 		}
 		__set_bit(fusion_stripe_index(stripe), b->used_bits);
-		b->live[fusion_stripe_index(stripe)] = live_of(&disk);
-		++*band_template(s, b, fusion_stripe_index(stripe));
+		b->live[fusion_stripe_index(stripe)] = fusion_stripe_live(&disk);
+		++*fusion_band_template(s, b, fusion_stripe_index(stripe));
 		used++;
 	}
 	if (r && r != -ENODATA) {
-		band_free_bits(b);
+		fusion_band_unload(b);
 		return r;
 	}
 	WRITE_ONCE(b->class->unloaded,
@@ -238,7 +217,7 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 	for (i = 0; i < s->band_count; i++) {
 		struct fusion_band *b = &s->band[i];
 
-		if (b->class != class || band_loaded(b) ||
+		if (b->class != class || fusion_band_loaded(b) ||
 		    (room && b->used == b->stripes))
 			continue;
 		r = band_load(s, b);
@@ -275,7 +254,7 @@ static bool class_unloaded(struct fusion_space *s, struct fusion_class *class)
 
 	mutex_lock(&s->lock);
 	for (i = 0; !any && i < s->band_count; i++)
-		any = s->band[i].class == class && !band_loaded(&s->band[i]);
+		any = s->band[i].class == class && !fusion_band_loaded(&s->band[i]);
 	mutex_unlock(&s->lock);
 	return any;
 }
@@ -357,7 +336,7 @@ u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 		i = find_first_zero_bit(b->used_bits, b->stripes);
 	__set_bit(i, b->used_bits);
 	__set_bit(i, b->held_bits);
-	++*band_template(s, b, i);
+	++*fusion_band_template(s, b, i);
 	class->free--;
 	if (++b->used == b->stripes)
 		list_move_tail(&b->list, &class->full);
@@ -373,7 +352,7 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	__clear_bit(i, b->used_bits);
 	__clear_bit(i, b->held_bits);
 	b->live[i] = FUSION_LIVE_OTHER;
-	--*band_template(s, b, i);
+	--*fusion_band_template(s, b, i);
 	b->class->free++;
 	if (b->used-- == b->stripes)
 		list_move_tail(&b->list, &b->class->bands);
@@ -431,371 +410,12 @@ bool fusion_space_held(struct fusion_space *s, u64 stripe)
 	bool held;
 
 	/* a band is loaded under the commit mutex, with nothing held */
-	if (!band_loaded(b))
+	if (!fusion_band_loaded(b))
 		return false;
 	spin_lock_irqsave(&b->class->lock, flags);
 	held = test_bit(fusion_stripe_index(stripe), b->held_bits);
 	spin_unlock_irqrestore(&b->class->lock, flags);
 	return held;
-}
-
-/* ---- what is worth emptying ---- */
-
-void fusion_space_note(struct fusion_space *s, u64 stripe,
-		       const struct fusion_disk_stripe *disk)
-{
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
-
-	/* a band is loaded under the commit mutex */
-	if (band_loaded(b))
-		WRITE_ONCE(b->live[fusion_stripe_index(stripe)],
-			   disk ? live_of(disk) : FUSION_LIVE_OTHER);
-}
-
-unsigned int fusion_space_live(struct fusion_space *s, u64 stripe)
-{
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
-	unsigned int live;
-
-	/* the stripe is in use, so its band stays */
-	if (!band_loaded(b))
-		return FUSION_LIVE_MASK;
-	live = READ_ONCE(b->live[fusion_stripe_index(stripe)]);
-	return live & FUSION_LIVE_MASK;
-}
-
-/* Stripes of the bands of @class that are loaded, by their live slots. */
-static void victims_count(struct fusion_space *s, struct fusion_class *class,
-			  u32 *count)
-{
-	u32 n, i;
-
-	for (n = 0; n < s->band_count; n++) {
-		struct fusion_band *b = &s->band[n];
-
-		if (b->class != class || !band_loaded(b))
-			continue;
-		for (i = 0; i < b->stripes; i++) {
-			u8 live = READ_ONCE(b->live[i]);
-
-			if (live < class->d)
-				count[live]++;
-		}
-		cond_resched();
-	}
-}
-
-/*
- * How many to take with each number of live slots: with the fewest first, until
- * packing gives back @gain stripes.  Returns their sum, at most @max.
- */
-static u32 victims_choose(const struct fusion_class *class,
-			  unsigned int max_live, unsigned int gain,
-			  unsigned int max, u32 *count)
-{
-	u64 slots = (u64)gain * class->d, dead = 0;
-	u32 sum = 0, live;
-
-	count[0] = 0;
-	for (live = 1; live < class->d; live++) {
-		u32 want = max - sum, gives = class->d - live;
-
-		if (live > max_live || dead >= slots)
-			want = 0;
-		else
-			want = min_t(u64, want,
-				     (slots - dead + gives - 1) / gives);
-		count[live] = min(count[live], want);
-		dead += (u64)count[live] * gives;
-		sum += count[live];
-	}
-	return dead >= class->d ? sum : 0;
-}
-
-unsigned int fusion_space_victims(struct fusion_space *s,
-				  struct fusion_class *class,
-				  unsigned int max_live, unsigned int gain,
-				  u64 *stripe, unsigned int max)
-{
-	u32 count[FUSION_MAX_MEMBERS] = { 0 }, at[FUSION_MAX_MEMBERS];
-	u32 sum, n, i;
-
-	mutex_lock(&s->lock);
-	victims_count(s, class, count);
-	sum = victims_choose(class, max_live, gain, max, count);
-	at[0] = 0;
-	for (i = 1; i < class->d; i++)
-		at[i] = at[i - 1] + count[i - 1];
-	for (n = 0; sum && n < s->band_count; n++) {
-		struct fusion_band *b = &s->band[n];
-
-		if (b->class != class || !band_loaded(b))
-			continue;
-		for (i = 0; i < b->stripes; i++) {
-			u8 live = READ_ONCE(b->live[i]);
-
-			if (live >= class->d || !count[live])
-				continue;
-			count[live]--;
-			stripe[at[live]++] = fusion_stripe_id(n, i);
-		}
-		cond_resched();
-	}
-	mutex_unlock(&s->lock);
-	return sum;
-}
-
-/* ---- commit ---- */
-
-void fusion_space_release(struct fusion_space *s, u64 stripe)
-{
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
-	u32 i = fusion_stripe_index(stripe);
-	unsigned long flags;
-
-	if (band_loaded(b)) {
-		bool held;
-
-		spin_lock_irqsave(&b->class->lock, flags);
-		held = test_bit(i, b->held_bits);
-		if (!held)
-			__set_bit(i, b->dying_bits);
-		spin_unlock_irqrestore(&b->class->lock, flags);
-		if (held)
-			return;
-	}
-	b->has_dying = true;
-	s->has_dying = true;
-}
-
-/* @stripes of @class have become free: what of it may be drawn for writes. */
-static void space_give(struct fusion_space *s, struct fusion_class *class,
-		       u32 stripes)
-{
-	u64 blocks = (u64)stripes * class->k;
-	u32 share = fusion_writers_share(fusion_space_available_blocks(s, class),
-					 s->slow_zone);
-
-	/* no more than a zone: what was not drawn does not add up */
-	if (atomic64_read(&s->budget) < s->slow_zone)
-		atomic64_add(blocks * share / 256, &s->budget);
-}
-
-void fusion_space_begin_bury(struct fusion_space *s)
-{
-	unsigned long flags;
-	u32 i;
-
-	s->has_dying = false;
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-
-		if (!b->has_dying)
-			continue;
-		b->has_dying = false;
-		if (band_loaded(b)) {
-			spin_lock_irqsave(&b->class->lock, flags);
-			swap(b->dying_bits, b->burying_bits);
-			spin_unlock_irqrestore(&b->class->lock, flags);
-		}
-		b->burying_used = b->stored;
-		WRITE_ONCE(b->burying, true);
-	}
-}
-
-/*
- * If nothing of @b is in use, no class draws from it any more, and the band is
- * to be freed.  Under class->lock.
- */
-static bool band_withdraw(struct fusion_band *b)
-{
-	if (b->used)
-		return false;
-	list_del(&b->list);
-	b->class->free -= b->stripes;
-	b->class->stripes -= b->stripes;
-	return true;
-}
-
-static void band_free(struct fusion_space *s, struct fusion_band *b)
-{
-	lockdep_assert_held(&s->lock);
-	band_free_bits(b);
-	b->class = NULL;
-	list_add_tail(&b->list, &s->free_bands);
-	s->free_band_count++;
-}
-
-/* Nothing is drawn from @b's template @t until it returns.  Under class->lock. */
-static void template_empty(struct fusion_space *s, struct fusion_band *b, u32 t)
-{
-	u32 stripes = fusion_template_stripes(s->layout);
-
-	bitmap_set(b->used_bits, t * stripes, stripes);
-	b->class->free -= stripes;
-	b->used += stripes;
-	if (b->used == b->stripes)
-		list_move_tail(&b->list, &b->class->full);
-	__set_bit(t, b->emptied_bits);
-}
-
-/*
- * The burying stripes are free.  A template that this empties has been drawn
- * from, and in all likelihood been written, since it was last passed down.
- * Returns the number of templates emptied.
- */
-static u32 band_bury_stripes(struct fusion_space *s, struct fusion_band *b)
-{
-	u32 i, emptied = 0;
-
-	for_each_set_bit(i, b->burying_bits, b->stripes) {
-		fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
-		if (s->passdown && !*band_template(s, b, i)) {
-			template_empty(s, b, i / fusion_template_stripes(s->layout));
-			emptied++;
-		}
-	}
-	bitmap_zero(b->burying_bits, b->stripes);
-	return emptied;
-}
-
-/*
- * The same for a band that is not loaded: all of it is emptied, or nothing.
- * *@empty: the band is to be freed.
- */
-static u32 band_bury_unloaded(struct fusion_space *s, struct fusion_band *b,
-			      bool *empty)
-{
-	struct fusion_class *class = b->class;
-
-	class->unloaded += b->used - b->burying_used;
-	b->used = b->burying_used;
-	*empty = !b->used;
-	if (b->used)
-		return 0;
-	class->unloaded -= b->stripes;
-	if (!s->passdown) {
-		class->stripes -= b->stripes;
-		return 0;
-	}
-	b->used = b->stripes;
-	*empty = false;
-	return b->stripes / fusion_template_stripes(s->layout);
-}
-
-/* The dying stripes of one band are free, and the band if it is empty. */
-static void band_bury(struct fusion_space *s, struct fusion_band *b)
-{
-	struct fusion_class *class = b->class;
-	u32 emptied, stripes;
-	unsigned long flags;
-	bool empty;
-
-	lockdep_assert_held(&s->lock);
-	b->burying = false;
-	spin_lock_irqsave(&class->lock, flags);
-	if (band_loaded(b)) {
-		stripes = bitmap_weight(b->burying_bits, b->stripes);
-		emptied = band_bury_stripes(s, b);
-		empty = band_withdraw(b);
-	} else {
-		stripes = b->used - b->burying_used;
-		emptied = band_bury_unloaded(s, b, &empty);
-	}
-	spin_unlock_irqrestore(&class->lock, flags);
-	space_give(s, class, stripes);
-	if (empty)
-		band_free(s, b);
-	if (!emptied)
-		return;
-	atomic_add(emptied, &s->emptied);
-	if (list_empty(&b->emptied_list))
-		list_add_tail(&b->emptied_list, &s->emptied_bands);
-}
-
-bool fusion_space_bury(struct fusion_space *s)
-{
-	bool emptied;
-	u32 i;
-
-	mutex_lock(&s->lock);
-	for (i = 0; i < s->band_count; i++)
-		if (READ_ONCE(s->band[i].burying))
-			band_bury(s, &s->band[i]);
-	emptied = !list_empty(&s->emptied_bands);
-	mutex_unlock(&s->lock);
-	return emptied;
-}
-
-/* ---- passing down ---- */
-
-/* Under space->lock; @b has emptied templates. */
-static void band_take_emptied(struct fusion_space *s, struct fusion_band *b,
-			      struct fusion_emptied *e)
-{
-	u32 templates = b->stripes / fusion_template_stripes(s->layout);
-	u32 chunks = fusion_template_chunks(s->layout, b->class->k);
-	u32 end = templates;
-
-	e->band = b - s->band;
-	e->first = 0;
-	if (band_loaded(b)) {
-		e->first = find_first_bit(b->emptied_bits, templates);
-		end = find_next_zero_bit(b->emptied_bits, templates, e->first);
-		bitmap_clear(b->emptied_bits, e->first, end - e->first);
-	}
-	if (!band_loaded(b) || bitmap_empty(b->emptied_bits, templates))
-		list_del_init(&b->emptied_list);
-	e->templates = end - e->first;
-	e->blocks = (u64)e->templates * chunks;
-	e->sectors = e->blocks * s->block_sectors;
-	e->sector = ((u64)e->band * s->band_chunks + (u64)e->first * chunks) *
-		s->block_sectors;
-}
-
-bool fusion_space_take_emptied(struct fusion_space *s, struct fusion_emptied *e)
-{
-	struct fusion_band *b;
-
-	mutex_lock(&s->lock);
-	b = list_first_entry_or_null(&s->emptied_bands, struct fusion_band,
-				     emptied_list);
-	if (b)
-		band_take_emptied(s, b, e);
-	mutex_unlock(&s->lock);
-	return b;
-}
-
-void fusion_space_return_emptied(struct fusion_space *s,
-				 const struct fusion_emptied *e)
-{
-	u32 stripes = e->templates * fusion_template_stripes(s->layout);
-	struct fusion_band *b = &s->band[e->band];
-	struct fusion_class *class;
-	unsigned long flags;
-	bool empty = true;
-
-	mutex_lock(&s->lock);
-	class = b->class;
-	if (band_loaded(b)) {
-		spin_lock_irqsave(&class->lock, flags);
-		bitmap_clear(b->used_bits, e->first *
-			     fusion_template_stripes(s->layout), stripes);
-		class->free += stripes;
-		if (b->used == b->stripes)
-			list_move_tail(&b->list, &class->bands);
-		b->used -= stripes;
-		empty = band_withdraw(b);
-		spin_unlock_irqrestore(&class->lock, flags);
-	} else {
-		b->used = 0;
-		spin_lock_irqsave(&class->lock, flags);
-		class->stripes -= b->stripes;
-		spin_unlock_irqrestore(&class->lock, flags);
-	}
-	if (empty)
-		band_free(s, b);
-	mutex_unlock(&s->lock);
 }
 
 /* ---- set-up and status ---- */
@@ -940,7 +560,7 @@ void fusion_space_exit(struct fusion_space *s)
 	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		kfree(s->class[i]);
 	for (b = 0; b < s->band_count; b++)
-		band_free_bits(&s->band[b]);
+		fusion_band_unload(&s->band[b]);
 	kvfree(s->band);
 }
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Bands, as the files of space.h know them.
+ */
+#ifndef DM_FUSION_BAND_H
+#define DM_FUSION_BAND_H
+
+#include "space.h"
+
+/* Is it known which stripes of @b are in use, and not only how many? */
+static inline bool fusion_band_loaded(const struct fusion_band *b)
+{
+	return b->used_bits;
+}
+
+/* The count of the template that stripe @i of @b is in. */
+static inline u16 *fusion_band_template(struct fusion_space *s,
+					struct fusion_band *b, u32 i)
+{
+	return &b->template_used[i / fusion_template_stripes(s->layout)];
+}
+
+/* What the record of a stripe says: FUSION_LIVE_. */
+static inline u8 fusion_stripe_live(const struct fusion_disk_stripe *disk)
+{
+	u8 live = fusion_popcount64(le64_to_cpu(disk->live));
+
+	if (disk->state == FUSION_STRIPE_RAID)
+		return live;
+	return disk->state == FUSION_STRIPE_PRIMARY ?
+		live | FUSION_LIVE_PRIMARY : FUSION_LIVE_OTHER;
+}
+
+/* Forget which stripes of @b are in use. */
+void fusion_band_unload(struct fusion_band *b);
+
+#endif /* DM_FUSION_BAND_H */
