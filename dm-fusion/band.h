@@ -20,6 +20,23 @@ static inline u16 *fusion_band_template(struct fusion_space *s,
 	return &b->template_used[i / fusion_template_stripes(s->layout)];
 }
 
+/*
+ * @more of @b's stripes are in use, or fewer: what its class can draw changes
+ * with it.  Under class->lock.
+ */
+static inline void fusion_band_use(struct fusion_band *b, s32 more)
+{
+	struct fusion_class *class = b->class;
+	bool full = b->used == b->stripes;
+
+	b->used += more;
+	if (unlikely(b->evacuated))
+		return;
+	class->free -= more;
+	if (full != (b->used == b->stripes))
+		list_move_tail(&b->list, full ? &class->bands : &class->full);
+}
+
 /* What the record of a stripe says: FUSION_LIVE_. */
 static inline u8 fusion_stripe_live(const struct fusion_disk_stripe *disk)
 {

@@ -72,7 +72,8 @@ static bool band_withdraw(struct fusion_band *b)
 	if (b->used)
 		return false;
 	list_del(&b->list);
-	b->class->free -= b->stripes;
+	if (!b->evacuated)
+		b->class->free -= b->stripes;
 	b->class->stripes -= b->stripes;
 	return true;
 }
@@ -82,6 +83,9 @@ static void band_free(struct fusion_space *s, struct fusion_band *b)
 	lockdep_assert_held(&s->lock);
 	fusion_band_unload(b);
 	b->class = NULL;
+	b->evacuated = false;
+	if (s->evacuated == b)
+		WRITE_ONCE(s->evacuated, NULL);
 	list_add_tail(&b->list, &s->free_bands);
 	s->free_band_count++;
 }
@@ -92,10 +96,7 @@ static void template_empty(struct fusion_space *s, struct fusion_band *b, u32 t)
 	u32 stripes = fusion_template_stripes(s->layout);
 
 	bitmap_set(b->used_bits, t * stripes, stripes);
-	b->class->free -= stripes;
-	b->used += stripes;
-	if (b->used == b->stripes)
-		list_move_tail(&b->list, &b->class->full);
+	fusion_band_use(b, stripes);
 	__set_bit(t, b->emptied_bits);
 }
 
@@ -163,7 +164,8 @@ static void band_bury(struct fusion_space *s, struct fusion_band *b)
 		emptied = band_bury_unloaded(s, b, &empty);
 	}
 	spin_unlock_irqrestore(&class->lock, flags);
-	space_give(s, class, stripes);
+	if (!b->evacuated)
+		space_give(s, class, stripes);
 	if (empty)
 		band_free(s, b);
 	if (!emptied)
@@ -241,10 +243,7 @@ void fusion_space_return_emptied(struct fusion_space *s,
 		spin_lock_irqsave(&class->lock, flags);
 		bitmap_clear(b->used_bits, e->first *
 			     fusion_template_stripes(s->layout), stripes);
-		class->free += stripes;
-		if (b->used == b->stripes)
-			list_move_tail(&b->list, &class->bands);
-		b->used -= stripes;
+		fusion_band_use(b, -stripes);
 		empty = band_withdraw(b);
 		spin_unlock_irqrestore(&class->lock, flags);
 	} else {

@@ -227,7 +227,8 @@ static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 	if (w) {
 		w->pool = pool;
 		w->class = class;
-		w->max_live = max_live;
+		w->max_live = fusion_space_evacuates(&pool->space, class) ?
+			class->d : max_live;
 		r = victims_walk(w, victims);
 	}
 	kvfree(w);
@@ -339,7 +340,8 @@ static int compact_end(struct fusion_move *m, unsigned int sets, int r,
 }
 
 /*
- * Fill the slots from the list.  *@worth: the stripe is full, or empties two.
+ * Fill the slots from the list.  *@worth: that empties two stripes, or something
+ * of a band that is to be emptied.
  */
 static int stripe_gather(struct fusion_move *m, bool *worth)
 {
@@ -362,10 +364,26 @@ static int stripe_gather(struct fusion_move *m, bool *worth)
 		}
 		if (first == FUSION_NO_STRIPE)
 			first = fusion_place_stripe(item.from);
-		*worth |= fusion_place_stripe(item.from) != first;
+		*worth |= fusion_place_stripe(item.from) != first ||
+			fusion_space_leaves(&m->pool->space, item.from);
 		i++;
 	}
 	return 0;
+}
+
+/*
+ * The reserve is for what gives more than it takes.  A band that would need it
+ * to be emptied is kept.
+ */
+static int compact_draw(struct fusion_pool *pool, struct fusion_class *class,
+			u64 *stripe)
+{
+	if (!fusion_space_evacuates(&pool->space, class))
+		return fusion_space_draw_reserved(&pool->space, class, stripe);
+	if (!fusion_space_draw_stripe(&pool->space, class, stripe))
+		return 0;
+	fusion_space_keep(&pool->space);
+	return -ENOSPC;
 }
 
 int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
@@ -384,7 +402,7 @@ int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
 	if (r)
 		return r;
 	fusion_move_init(m, pool);
-	r = fusion_space_draw_reserved(&pool->space, class, &m->to);
+	r = compact_draw(pool, class, &m->to);
 	if (r)
 		return r;
 	m->stripe = fusion_stripe_get(sp);

@@ -11,6 +11,7 @@
 #include "mode.h"
 #include "reclaim.h"
 #include "set.h"
+#include "waiters.h"
 #include "trace.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -47,7 +48,8 @@ static enum fusion_effort convert_effort(struct fusion_pool *pool)
 	return fusion_convert_effort(&rc->tunables, &stock,
 				     fusion_sets_oldest_ms(&pool->space),
 				     reclaim_idle_ms(rc),
-				     reclaim_waiting(pool));
+				     reclaim_waiting(pool) ||
+				     READ_ONCE(pool->space.evacuated));
 }
 
 static enum fusion_effort compact_effort(struct fusion_pool *pool,
@@ -55,6 +57,8 @@ static enum fusion_effort compact_effort(struct fusion_pool *pool,
 {
 	enum fusion_effort effort;
 
+	if (fusion_space_evacuates(&pool->space, class))
+		return FUSION_INSIST;
 	if (!READ_ONCE(class->stripes))
 		return FUSION_REST;
 	/* at the limit of the replicated area it is conversion that they need */
@@ -218,6 +222,40 @@ static void reclaim_queue(struct fusion_reclaim *rc, unsigned int jobs)
 		queue_work(rc->wq, &rc->job[i].work);
 }
 
+/* Sets that are open could be converted, too. */
+static bool reclaim_close_sets(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+	bool any = false;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		any |= fusion_sets_close_idle(s, s->class[i]);
+	return any;
+}
+
+/* Other classes may have bands that they could do without. */
+static bool reclaim_evacuate(struct fusion_pool *pool)
+{
+	struct fusion_class *class = fusion_waiters_class(pool);
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+
+	if (READ_ONCE(s->evacuated)) {
+		/* all that could be moved has been; the rest of it is in use */
+		fusion_space_keep(s);
+		return false;
+	}
+	if (!class ||
+	    fusion_space_available_blocks(s, class) >= s->slow_zone)
+		return false;
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		if (s->class[i] != class &&
+		    fusion_space_load(s, s->class[i], &pool->commit_lock))
+			return false;
+	return fusion_space_evacuate(s, class);
+}
+
 /*
  * Nothing more could be gained, as of news number @news.  Then who waits for
  * space need not wait for us; unless there was news meanwhile.
@@ -225,15 +263,11 @@ static void reclaim_queue(struct fusion_reclaim *rc, unsigned int jobs)
 static void reclaim_exhausted(struct fusion_pool *pool, u64 news)
 {
 	struct fusion_space *s = &pool->space;
-	unsigned int i;
 
-	if (reclaim_waiting(pool)) {
-		/* sets that are open could be converted, too */
-		for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
-			if (fusion_sets_close_idle(s, s->class[i]))
-				news = 0;
-		if (!news)
-			fusion_commit(pool);
+	if (reclaim_waiting(pool) &&
+	    (reclaim_close_sets(pool) || reclaim_evacuate(pool))) {
+		news = 0;
+		fusion_commit(pool);
 	}
 	WRITE_ONCE(s->reclaimable, false);
 	/* pairs with fusion_commit(): the number before the mark */

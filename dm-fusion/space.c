@@ -337,9 +337,7 @@ u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 	__set_bit(i, b->used_bits);
 	__set_bit(i, b->held_bits);
 	++*fusion_band_template(s, b, i);
-	class->free--;
-	if (++b->used == b->stripes)
-		list_move_tail(&b->list, &class->full);
+	fusion_band_use(b, 1);
 	return fusion_stripe_id(b - s->band, i);
 }
 
@@ -353,9 +351,7 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	__clear_bit(i, b->held_bits);
 	b->live[i] = FUSION_LIVE_OTHER;
 	--*fusion_band_template(s, b, i);
-	b->class->free++;
-	if (b->used-- == b->stripes)
-		list_move_tail(&b->list, &b->class->bands);
+	fusion_band_use(b, -1);
 }
 
 int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,

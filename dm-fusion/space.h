@@ -75,6 +75,7 @@ struct fusion_band {
 	bool stored_dirty;		/* the ledger's */
 	bool has_dying;			/* the commit's */
 	bool burying;			/* a grace period is under way */
+	bool evacuated;			/* nothing is drawn from it */
 	u32 burying_used;
 	struct list_head emptied_list;	/* not empty: has emptied templates */
 	/* in one allocation, NULL: not loaded; bitmaps of stripes */
@@ -104,6 +105,7 @@ struct fusion_space {
 	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
+	struct fusion_band *evacuated;	/* or NULL */
 
 	bool passdown;			/* keep what is emptied; while suspended */
 	struct list_head emptied_bands;
@@ -231,12 +233,41 @@ u64 fusion_space_available_blocks(struct fusion_space *s,
 /*
  * Up to @max RAID stripes of @class with at most @max_live slots live, those
  * with the fewest first, and the fewest that give back @gain stripes when their
- * slots are packed; all bands that are loaded are searched.  How many.  Sleeps.
+ * slots are packed; all bands that are loaded are searched.  Or, if a band of
+ * @class is being emptied, any that are live there.  How many.  Sleeps.
  */
 unsigned int fusion_space_victims(struct fusion_space *s,
 				  struct fusion_class *class,
 				  unsigned int max_live, unsigned int gain,
 				  u64 *stripe, unsigned int max);
+
+/*
+ * Have a band of another class emptied for @to, which finds no space: nothing is
+ * drawn from it any more, and its RAID stripes become victims, live or not.
+ * The one with the least in use, if its class has room for that elsewhere and is
+ * not short of space then.  False: there is none, or one is being emptied
+ * already.  Sleeps.
+ */
+bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to);
+/* It is kept by its class after all; if there is one.  Sleeps. */
+void fusion_space_keep(struct fusion_space *s);
+
+/* Is a band of @class being emptied?  A hint. */
+static inline bool fusion_space_evacuates(const struct fusion_space *s,
+					  const struct fusion_class *class)
+{
+	const struct fusion_band *b = READ_ONCE(s->evacuated);
+
+	return b && READ_ONCE(b->class) == class;
+}
+
+/* Is @place in it? */
+static inline bool fusion_space_leaves(const struct fusion_space *s, u64 place)
+{
+	u32 band = fusion_stripe_band(fusion_place_stripe(place));
+
+	return READ_ONCE(s->evacuated) == &s->band[band];
+}
 
 /* Load all bands of @class.  Sleeps, taking @commit_lock. */
 int fusion_space_load(struct fusion_space *s, struct fusion_class *class,

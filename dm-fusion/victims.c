@@ -75,6 +75,21 @@ static u32 victims_choose(const struct fusion_class *class,
 	return dead >= class->d ? sum : 0;
 }
 
+/* Of a band that is being emptied, all RAID stripes that are live. */
+static u32 victims_evacuated(struct fusion_space *s,
+			     const struct fusion_band *b, u64 *stripe, u32 max)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < b->stripes && n < max; i++) {
+		u8 live = READ_ONCE(b->live[i]);
+
+		if (live && live <= b->class->d)
+			stripe[n++] = fusion_stripe_id(b - s->band, i);
+	}
+	return n;
+}
+
 unsigned int fusion_space_victims(struct fusion_space *s,
 				  struct fusion_class *class,
 				  unsigned int max_live, unsigned int gain,
@@ -84,6 +99,10 @@ unsigned int fusion_space_victims(struct fusion_space *s,
 	u32 sum, n, i;
 
 	mutex_lock(&s->lock);
+	if (fusion_space_evacuates(s, class)) {
+		sum = victims_evacuated(s, s->evacuated, stripe, max);
+		goto out;
+	}
 	victims_count(s, class, count);
 	sum = victims_choose(class, max_live, gain, max, count);
 	at[0] = 0;
@@ -104,6 +123,80 @@ unsigned int fusion_space_victims(struct fusion_space *s,
 		}
 		cond_resched();
 	}
+out:
 	mutex_unlock(&s->lock);
 	return sum;
+}
+
+/* ---- bands that are emptied for another class ---- */
+
+/* Free stripes of @class that are not in @b, beyond those that it needs. */
+static u64 spare_elsewhere(struct fusion_space *s, struct fusion_class *class,
+			   const struct fusion_band *b)
+{
+	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded);
+	u64 keep = b->stripes - b->used +
+		fusion_reserve_stripes(READ_ONCE(class->stripes)) +
+		s->slow_zone / class->k;
+
+	return free > keep ? free - keep : 0;
+}
+
+static struct fusion_band *evacuate_choose(struct fusion_space *s,
+					   struct fusion_class *to)
+{
+	struct fusion_band *best = NULL;
+	u32 i;
+
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+
+		if (!b->class || b->class == to || !fusion_band_loaded(b) ||
+		    (best && b->used >= best->used) ||
+		    spare_elsewhere(s, b->class, b) < b->used)
+			continue;
+		best = b;
+	}
+	return best;
+}
+
+bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to)
+{
+	struct fusion_band *b = NULL;
+	unsigned long flags;
+
+	mutex_lock(&s->lock);
+	if (!s->evacuated)
+		b = evacuate_choose(s, to);
+	if (b) {
+		spin_lock_irqsave(&b->class->lock, flags);
+		b->class->free -= b->stripes - b->used;
+		b->evacuated = true;
+		list_move_tail(&b->list, &b->class->full);
+		spin_unlock_irqrestore(&b->class->lock, flags);
+		WRITE_ONCE(s->evacuated, b);
+	}
+	mutex_unlock(&s->lock);
+	return b;
+}
+
+void fusion_space_keep(struct fusion_space *s)
+{
+	struct fusion_class *class;
+	struct fusion_band *b;
+	unsigned long flags;
+
+	mutex_lock(&s->lock);
+	b = s->evacuated;
+	if (b) {
+		class = b->class;
+		spin_lock_irqsave(&class->lock, flags);
+		b->evacuated = false;
+		class->free += b->stripes - b->used;
+		if (b->used < b->stripes)
+			list_move_tail(&b->list, &class->bands);
+		spin_unlock_irqrestore(&class->lock, flags);
+		WRITE_ONCE(s->evacuated, NULL);
+	}
+	mutex_unlock(&s->lock);
 }

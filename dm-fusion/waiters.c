@@ -139,6 +139,19 @@ unsigned int fusion_waiters_take(struct fusion_volume *volume,
 	return count;
 }
 
+struct fusion_class *fusion_waiters_class(struct fusion_pool *pool)
+{
+	struct fusion_class *class = NULL;
+	struct fusion_waiter *w;
+
+	spin_lock_irq(&pool->waiters_lock);
+	w = list_first_entry_or_null(&pool->waiters, struct fusion_waiter, list);
+	if (w)
+		class = w->volume->class;
+	spin_unlock_irq(&pool->waiters_lock);
+	return class;
+}
+
 /* Say so, and how long the parked wait; unless space came in between. */
 static void waiters_out_of_space(struct fusion_pool *pool)
 {

@@ -241,6 +241,33 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+@test "bands of a class that has room are emptied for one that has none" {
+	member_sectors=$((16 << 11))
+	make_pool
+	volume 0 256 5
+	# No band is left to others, and two stripes of five in each.
+	stripes=$((($(space free) - 40) / 6))
+	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock count=$stripes status=none
+	for ((i = 0; i + 5 <= stripes; i += 5)); do
+		blkdiscard -o $((i * 320 << 10)) -l $((3 * 320 << 10)) /dev/mapper/t-v0
+	done
+	flush
+	before=$(sum 0)
+	volume 1 16 3
+	random_to 1 0 4096
+	random_to 1 0 2048 192k
+	in_rw
+	[ "$(counter compacted)" -gt 0 ]
+	[ "$(sum 0)" = "$before" ]
+	parity_fits
+	# And back: what the other class has left is this one's.
+	dm remove t-v1
+	message delete_volume 1
+	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock count=$((stripes * 3 / 4)) status=none
+	in_rw
+	parity_fits
+}
+
 # Small: what the oracle's volumes hold is most of what bands of three classes do.
 oracle_pool() {
 	member_sectors=$((16 << 11))
@@ -253,7 +280,7 @@ come_and_go() {
 	local i
 	for ((i = 10; ; i++)); do
 		[ ! -e "$1" ] || return 0
-		volume $i 2 $((3 + i % 2 * 2))
+		volume $i 2 $((3 + i % 3))
 		random 512 >"$BATS_TEST_TMPDIR/passing"
 		dd if="$BATS_TEST_TMPDIR/passing" of=/dev/mapper/t-v$i bs=96k oflag=direct iflag=fullblock status=none
 		message convert
