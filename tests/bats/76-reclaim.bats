@@ -14,6 +14,7 @@ test_setup() {
 	background=auto
 	spares=0 member_sectors=$((32 << 11))
 }
+test_teardown() { parameter no_space_timeout 60; }
 
 sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
 parity_fits() {
@@ -246,8 +247,10 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	make_pool
 	volume 0 256 5
 	# No band is left to others, and two stripes of five in each.
-	stripes=$((($(space free) - 40) / 6))
-	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock count=$stripes status=none
+	parameter no_space_timeout 1
+	run ! dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock
+	stripes=$(sed -n 's/^\([0-9]*\)+.* records out/\1/p' <<<"$output")
+	parameter no_space_timeout 60
 	for ((i = 0; i + 5 <= stripes; i += 5)); do
 		blkdiscard -o $((i * 320 << 10)) -l $((3 * 320 << 10)) /dev/mapper/t-v0
 	done
