@@ -36,9 +36,10 @@ stripes() {
 	mapfile -t devices < <(member_devices)
 	"$members_bytes" parity "$1" "$2" "$spares" "$block" "${devices[@]}"
 }
-# Small, for those that look at all of it.
+# Small, for those that look at all of it; half of what may be replicated is more
+# than they write, so that nothing is converted that they did not ask for.
 small_pool() {
-	member_sectors=$((32 << 11))
+	member_sectors=$((64 << 11))
 	make_pool
 }
 
@@ -58,16 +59,17 @@ small_pool() {
 	before=$(sum 0)
 	message convert
 	[ "$(sum 0)" = "$before" ]
-	converted=$(counter converted)
-	# 128 blocks, four to a set, and what the open ones held
-	[ "$converted" -ge 32 ]
-	[ "$(space replicated) $(space raid)" = "0 $((128 + 2 * converted))" ]
-	[ "$(counter convert_read_pages) $(counter convert_written_pages)" = "2048 $((32 * converted))" ]
 	parity_fits
-	[ "$(counter scrubbed)" -eq "$converted" ]
+	stripes=$(counter scrubbed)
+	# 128 blocks, four to a set; what the open ones held was put together
+	[ "$stripes" -ge 32 ]
+	[ "$stripes" -le 34 ]
+	[ "$(space replicated) $(space raid)" = "0 $((128 + 2 * stripes))" ]
+	[ "$(counter convert_written_pages)" -eq $((32 * $(counter converted))) ]
 	# By its definition, not by ours.
 	stripes 4 2 >"$BATS_TEST_TMPDIR/stripes"
-	[ "$(grep -c '^good ' "$BATS_TEST_TMPDIR/stripes")" -eq "$converted" ]
+	# what was put together is also where it was
+	[ "$(grep -c '^good ' "$BATS_TEST_TMPDIR/stripes")" -ge "$stripes" ]
 	[ "$(grep -c '^bad ' "$BATS_TEST_TMPDIR/stripes")" -eq 0 ]
 	stop_pool
 	start_pool
@@ -95,7 +97,7 @@ small_pool() {
 		message convert
 		[ "$(sum 0) $(space replicated)" = "$before 0" ]
 		parity_fits
-		[ "$(stripes "$data" 2 | grep -c '^good ')" -eq "$(counter converted)" ]
+		[ "$(stripes "$data" 2 | grep -c '^good ')" -ge "$(counter scrubbed)" ]
 		clean_up
 	done <<-'END'
 		5 0 2
