@@ -237,18 +237,23 @@ out:
 	return r;
 }
 
-static bool victims_next(struct fusion_pool *pool, struct fusion_class *class,
-			 struct fusion_victim *item)
+/*
+ * Take the next @max blocks of the list, or what is left of it: at once, so that
+ * jobs do not split what is worth a stripe only together.  How many.
+ */
+static unsigned int victims_take(struct fusion_victims *victims,
+				 struct fusion_class *class,
+				 struct fusion_victim *item, unsigned int max)
 {
-	struct fusion_victims *victims = &pool->victims;
-	bool found;
+	unsigned int n = 0;
 
 	spin_lock(&victims->lock);
-	found = victims->class == class && victims->next < victims->count;
-	if (found)
-		*item = victims->item[victims->next++];
+	if (victims->class == class)
+		n = min(max, victims->count - victims->next);
+	memcpy(item, &victims->item[victims->next], n * sizeof(*item));
+	victims->next += n;
 	spin_unlock(&victims->lock);
-	return found;
+	return n;
 }
 
 void fusion_compact_init(struct fusion_pool *pool)
@@ -345,28 +350,32 @@ static int compact_end(struct fusion_move *m, unsigned int sets, int r,
  */
 static int stripe_gather(struct fusion_move *m, bool *worth)
 {
+	struct fusion_victim item[FUSION_MAX_MEMBERS];
 	struct fusion_class *class = m->stripe->class;
-	struct fusion_victim item;
-	u64 first = FUSION_NO_STRIPE;
-	unsigned int i = 0;
+	unsigned int i = 0, n, j;
+	u64 first = FUSION_NO_STRIPE, stripe;
 	int r;
 
 	*worth = false;
-	while (i < class->d && victims_next(m->pool, class, &item)) {
-		if (!fusion_move_set(m, i, item.key, item.from))
-			continue;
-		r = compact_gather(m, i);
-		if (r)
-			return r;
-		if (!(m->live & (1ULL << i))) {
-			fusion_move_clear(m, i);
-			continue;
+	while (i < class->d &&
+	       (n = victims_take(&m->pool->victims, class, item, class->d - i))) {
+		for (j = 0; j < n; j++) {
+			if (!fusion_move_set(m, i, item[j].key, item[j].from))
+				continue;
+			r = compact_gather(m, i);
+			if (r)
+				return r;
+			if (!(m->live & (1ULL << i))) {
+				fusion_move_clear(m, i);
+				continue;
+			}
+			stripe = fusion_place_stripe(item[j].from);
+			if (first == FUSION_NO_STRIPE)
+				first = stripe;
+			*worth |= stripe != first ||
+				fusion_space_leaves(&m->pool->space, item[j].from);
+			i++;
 		}
-		if (first == FUSION_NO_STRIPE)
-			first = fusion_place_stripe(item.from);
-		*worth |= fusion_place_stripe(item.from) != first ||
-			fusion_space_leaves(&m->pool->space, item.from);
-		i++;
 	}
 	return 0;
 }
