@@ -254,6 +254,21 @@ static int large_prepare(struct large *large)
 	return 0;
 }
 
+/* Is one of the blocks, which are prepared, not there yet? */
+static bool large_grows(struct large *large)
+{
+	struct fusion_map *map = &large_pool(large)->map;
+	unsigned int i;
+	bool grows = false;
+
+	rcu_read_lock();
+	for (i = 0; i < large->blocks; i++)
+		grows |= !fusion_map_entry(map, large->volume->id,
+					   large->block[i]);
+	rcu_read_unlock();
+	return grows;
+}
+
 static void large_retry(struct fusion_waiter *w)
 {
 	large_defer(container_of(w, struct large, waiter));
@@ -277,9 +292,11 @@ static void large_let_go(struct large *large)
 	large->waiter.fail = large_wait_failed;
 }
 
-static void large_wait(struct large *large)
+/* @grows: for blocks that are not there yet. */
+static void large_wait(struct large *large, bool grows)
 {
 	large_let_go(large);
+	large->waiter.grows = grows;
 	fusion_wait_for_space(large_pool(large), &large->waiter, large->volume);
 }
 
@@ -302,11 +319,16 @@ static void large_step(struct work_struct *work)
 		return;
 	}
 	if (READ_ONCE(pool->metadata_low)) {
-		large_wait(large);
+		large_wait(large, false);
 		return;
 	}
 	r = large_prepare(large);
 	fusion_waiter_look(pool, &large->waiter);
+	if (!r && unlikely(!fusion_space_may_grow(&pool->space, class)) &&
+	    large_grows(large)) {
+		large_wait(large, true);
+		return;
+	}
 	while (!r) {
 		r = fusion_space_draw_stripe(&pool->space, class,
 					     &large->id);
@@ -318,7 +340,7 @@ static void large_step(struct work_struct *work)
 					&pool->commit_lock);
 	}
 	if (r == -ENOSPC)
-		large_wait(large);
+		large_wait(large, false);
 	else
 		large_finish(large, errno_to_blk_status(r));
 }

@@ -59,6 +59,16 @@ u64 fusion_replica_limit(const struct fusion_tunables *t,
 u32 fusion_reserve_stripes(u32 stripes);
 
 /*
+ * Of what writes may draw, stripes that only writes to blocks which are there
+ * already may: the old places of those become free in the end, so that a pool in
+ * which nothing new has room is written on, and freed, by the file systems on it.
+ */
+static inline u32 fusion_margin_stripes(u32 stripes)
+{
+	return fusion_reserve_stripes(stripes);
+}
+
+/*
  * Is so little available that somebody should know: less than low_water_percent
  * of the pool?  @low: it has been; then it is until there is a fifth more, so
  * that space which comes and goes is not told of each time.

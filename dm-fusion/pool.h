@@ -47,6 +47,7 @@ struct fusion_waiter {
 	u64 epoch;			/* current when it began to wait */
 	u64 freed;			/* see fusion_waiter_look() */
 	bool judged;			/* a commit it waited for did not help */
+	bool grows;			/* for a block that is not there yet */
 	blk_status_t status;
 	struct fusion_volume *volume;
 	u64 block;			/* of a small write that may become part of a

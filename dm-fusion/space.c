@@ -164,6 +164,15 @@ u64 fusion_space_available_blocks(struct fusion_space *s,
 	return class_available(s, class) * class->k;
 }
 
+bool fusion_space_may_grow(struct fusion_space *s, struct fusion_class *class)
+{
+	u32 margin = fusion_margin_stripes(READ_ONCE(class->stripes)) +
+		class->p + 1;
+
+	return READ_ONCE(class->free) >= class_reserve(class) + margin ||
+		class_available(s, class) >= margin;
+}
+
 /* So little is free that those who write get of what becomes free. */
 static bool class_slow(struct fusion_space *s, struct fusion_class *class)
 {

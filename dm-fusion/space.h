@@ -230,6 +230,9 @@ void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock);
 u64 fusion_space_available_blocks(struct fusion_space *s,
 				  struct fusion_class *class);
 
+/* May blocks that are not there yet be written?  A hint. */
+bool fusion_space_may_grow(struct fusion_space *s, struct fusion_class *class);
+
 /*
  * Up to @max RAID stripes of @class with at most @max_live slots live, those
  * with the fewest first, and the fewest that give back @gain stripes when their

@@ -22,6 +22,25 @@ static void waiters_fail(struct list_head *list, blk_status_t status)
 		w->fail(w, status);
 }
 
+/* What has become free is not for @w. */
+static bool waiter_stays(struct fusion_pool *pool, const struct fusion_waiter *w)
+{
+	return w->grows &&
+		!fusion_space_may_grow(&pool->space, w->volume->class);
+}
+
+/* Is there room for new blocks of some class? */
+static bool pool_may_grow(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		if (fusion_space_may_grow(s, s->class[i]))
+			return true;
+	return false;
+}
+
 static void waiters_retry(struct list_head *list)
 {
 	struct fusion_waiter *w, *next;
@@ -226,19 +245,25 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 
 static void waiters_freed(struct fusion_pool *pool, unsigned int returned)
 {
-	struct fusion_waiter *w;
+	struct fusion_waiter *w, *next;
 	LIST_HEAD(list);
+	bool none;
 
-	cancel_delayed_work(&pool->parked_timeout);
-	if (fusion_pool_mode(pool) == FUSION_OUT_OF_SPACE)
-		fusion_pool_set_mode(pool, FUSION_RW);
 	spin_lock_irq(&pool->waiters_lock);
 	/* under the lock: nobody is left to wait for what has returned */
 	atomic_sub(returned, &pool->space.emptied);
 	pool->freed++;
-	list_splice_tail_init(&pool->parked, &list);
+	list_for_each_entry_safe(w, next, &pool->parked, list)
+		if (!waiter_stays(pool, w))
+			list_move_tail(&w->list, &list);
+	none = list_empty(&pool->parked);
+	if (none)
+		cancel_delayed_work(&pool->parked_timeout);
 	list_splice_tail_init(&pool->waiters, &list);
 	spin_unlock_irq(&pool->waiters_lock);
+	if (none && fusion_pool_mode(pool) == FUSION_OUT_OF_SPACE &&
+	    pool_may_grow(pool))
+		fusion_pool_set_mode(pool, FUSION_RW);
 	list_for_each_entry(w, &list, list)
 		w->judged = false;
 	waiters_retry(&list);

@@ -28,8 +28,8 @@ static inline void fusion_waiter_look(struct fusion_pool *pool,
 void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w);
 
 /*
- * Wait for space; @w's callbacks and block are set, @w->judged is false at first, and
- * kept when the retry finds no space again.
+ * Wait for space; @w's callbacks, block and grows are set, @w->judged is false at
+ * first, and kept when the retry finds no space again.
  */
 void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);

@@ -86,10 +86,11 @@ static int write_wait_room(struct fusion_io *io)
 	return DM_MAPIO_SUBMITTED;
 }
 
-/* As above, for space. */
-static int write_wait(struct fusion_io *io)
+/* As above, for space; @grows: for a block that is not there yet. */
+static int write_wait(struct fusion_io *io, bool grows)
 {
 	write_unhold(io);
+	io->waiter.grows = grows;
 	io->waiter.retry = write_retry;
 	io->waiter.fail = write_wait_failed;
 	io->waiter.block = FUSION_NO_BLOCK;
@@ -103,8 +104,9 @@ static int write_wait_replicas(struct fusion_io *io)
 	struct fusion_volume *v = io->volume;
 
 	if (io->pages != fusion_mask(0, v->pool->block_pages))
-		return write_wait(io);
+		return write_wait(io, false);
 	write_unhold(io);
+	io->waiter.grows = false;
 	io->waiter.retry = write_retry;
 	io->waiter.fail = write_wait_failed;
 	io->waiter.block = io->block;
@@ -185,6 +187,7 @@ static void write_needs_commit(struct fusion_io *io)
 /* What an overlay said, copied under RCU. */
 struct write_target {
 	bool overlay;
+	bool base;			/* without an overlay */
 	u64 epoch;
 	struct fusion_top top;
 };
@@ -211,7 +214,8 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 	return write_send(io, &t->top);
 }
 
-static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
+static int write_new_top(struct fusion_io *io, const struct write_target *t,
+			 gfp_t gfp, bool may_block)
 {
 	struct fusion_pool *pool = io->volume->pool;
 	struct fusion_class *class = io->volume->class;
@@ -220,12 +224,14 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
 	if (unlikely(READ_ONCE(pool->metadata_low)))
-		return write_wait(io);
+		return write_wait(io, false);
+	fusion_waiter_look(pool, &io->waiter);
+	if (unlikely(!fusion_space_may_grow(&pool->space, class)) && !t->base)
+		return write_wait(io, true);
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
 				  io->block, true, gfp);
 	if (r)
 		return r;
-	fusion_waiter_look(pool, &io->waiter);
 	io->set = fusion_set_draw(&pool->space, class,
 				  fusion_block_key(io->volume->id, io->block),
 				  &io->top);
@@ -238,7 +244,7 @@ static int write_new_top(struct fusion_io *io, gfp_t gfp, bool may_block)
 			return -EAGAIN;
 		if (r == -EDQUOT)
 			return write_wait_replicas(io);
-		return r == -ENOSPC ? write_wait(io) :
+		return r == -ENOSPC ? write_wait(io, false) :
 			write_fail(io, errno_to_blk_status(r));
 	}
 	io->top.mask = io->pages;
@@ -265,6 +271,7 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	}
 	ov = fusion_entry_overlay(entry);
 	t->overlay = ov;
+	t->base = entry;
 	if (ov) {
 		fusion_overlay_touch(ov);
 		t->epoch = READ_ONCE(ov->epoch);
@@ -326,7 +333,7 @@ static int write_try(struct fusion_io *io, bool may_block)
 		write_unhold(io);
 		return -EAGAIN;
 	}
-	return write_new_top(io, gfp, may_block);
+	return write_new_top(io, &t, gfp, may_block);
 }
 
 static int write_step(struct fusion_io *io, bool may_block)

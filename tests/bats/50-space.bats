@@ -93,6 +93,45 @@ fill_with_queue() {
 	out_of_space
 }
 
+# The journals and inodes of file systems are, when something is to be removed there.
+@test "in a full pool, blocks that are there are overwritten" {
+	small_pool error_if_no_space
+	fill t-v0
+	blocks=$((written << 4))
+	run ! dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 seek=$((big / 8 - 1)) oflag=direct
+	events=$(dmsetup info -c --noheadings -o events "$pool")
+	# Twice of what is there, in whole blocks and in pages, and much at once.
+	fio --output="$BATS_TEST_TMPDIR/fio" --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
+		--filename=/dev/mapper/t-v0 --size=$((blocks << 16)) --verify=crc32c --verify_fatal=1 \
+		--name=whole --rw=randwrite --bs=64k --io_size=$((blocks << 16)) \
+		--name=pages --stonewall --rw=randwrite --bsrange=4k-16k --io_size=$((blocks << 14)) \
+		--name=large --stonewall --rw=randwrite --bs=512k || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	[ "$(counter compacted)" -gt $((blocks / 2)) ]
+	run ! dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k count=1 seek=$((big / 128 - 1)) oflag=direct
+	[[ $output == *"No space left on device"* ]]
+	# It has been out of space all the while, and says so once.
+	out_of_space
+	[ "$(dmsetup info -c --noheadings -o events "$pool")" -eq "$events" ]
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+
+@test "who waits for space with a new block does not keep who overwrites" {
+	fill_with_queue
+	start_writer seek=3000
+	for ((i = 0; i < 40; i++)); do
+		dd if=/dev/urandom of=/dev/mapper/t-v0 bs=64k count=1 seek=$i oflag=direct status=none
+		dd if=/dev/urandom of=/dev/mapper/t-v1 bs=4k count=1 seek=$((i * 8)) oflag=direct,dsync status=none
+	done
+	kill -0 $writer
+	out_of_space
+	blkdiscard /dev/mapper/t-v1
+	wait $writer
+	[ ! -s "$BATS_TEST_TMPDIR/writer" ]
+	flush
+	in_rw
+}
+
 @test "a writer that waits goes on after a discard" {
 	fill_with_queue
 	start_writer seek=3000
