@@ -203,8 +203,10 @@ static bool victims_any(struct fusion_victims *victims,
 }
 
 /*
- * Find blocks to move, if there are none left.  Commits, and waits for grace
- * periods: who has a grace reference must not wait for the walk.
+ * Find blocks to move, if there are none left; not before all that were found
+ * last are where they stay, or jobs would be after the same ones.  Commits, and
+ * waits for grace periods and for other jobs: who has a grace reference must
+ * not wait for the walk.
  */
 static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 			  unsigned int max_live)
@@ -216,6 +218,7 @@ static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 	mutex_lock(&victims->walk_lock);
 	if (victims_any(victims, class))
 		goto out;
+	wait_event(victims->settled, !atomic_read(&victims->moving));
 	/* what moved last is seen by the walk */
 	r = fusion_commit(pool);
 	if (!r)
@@ -260,6 +263,7 @@ void fusion_compact_init(struct fusion_pool *pool)
 {
 	mutex_init(&pool->victims.walk_lock);
 	spin_lock_init(&pool->victims.lock);
+	init_waitqueue_head(&pool->victims.settled);
 }
 
 void fusion_compact_exit(struct fusion_pool *pool)
@@ -416,8 +420,11 @@ int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
 		return r;
 	m->stripe = fusion_stripe_get(sp);
 	grace = fusion_grace_enter(&pool->grace);
+	atomic_inc(&pool->victims.moving);
 	r = stripe_gather(m, &worth);
 	r = compact_end(m, 0, r, worth);
+	if (atomic_dec_and_test(&pool->victims.moving))
+		wake_up_all(&pool->victims.settled);
 	fusion_grace_leave(&pool->grace, grace);
 	fusion_stripe_put(sp, m->stripe);
 	return r == -ENODATA ? 0 : r;

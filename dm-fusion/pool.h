@@ -103,6 +103,8 @@ struct fusion_victims {
 	struct fusion_class *class;
 	struct fusion_victim *item;
 	unsigned int next, count;
+	atomic_t moving;		/* jobs that move what they took */
+	wait_queue_head_t settled;	/* there is none any more */
 };
 
 #define FUSION_RECLAIM_JOBS	8
