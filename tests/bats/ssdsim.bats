@@ -42,13 +42,13 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "$(letters | count 0)" -eq $pages ]
 	fill a
 	[ "$(letters | count a)" -eq $pages ]
-	[ "$(field 8)" -eq $pages ]
+	[ "$(field 9)" -eq $pages ]
 }
 
 @test "a power cut loses some unflushed pages and keeps others, whole" {
 	fill a conv=fsync
 	fill b
-	[ "$(field 8)" -eq $pages ]
+	[ "$(field 9)" -eq $pages ]
 	dmsetup message ssdsim-test 0 power_cut 7
 	dmsetup message ssdsim-test 0 power_on
 	letters >"$BATS_TEST_TMPDIR/after"
@@ -58,7 +58,7 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "$a" -gt $((pages / 4)) ]
 	[ "$b" -gt $((pages / 4)) ]
 	[ $((a + b)) -eq $pages ]
-	[ "$(field 8)" -eq 0 ]
+	[ "$(field 9)" -eq 0 ]
 }
 
 @test "the seed alone decides what is lost" {
@@ -111,9 +111,9 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "$(letters | count a)" -eq $((pages - 64)) ]
 	[ "$(field 6) $(field 7)" = "1 512" ]
 	# A discard that was not flushed may be lost: till then memory is kept.
-	[ "$(field 9)" -eq $pages ]
+	[ "$(field 10)" -eq $pages ]
 	sync $dev
-	[ "$(field 9)" -eq $((pages - 64)) ]
+	[ "$(field 10)" -eq $((pages - 64)) ]
 }
 
 @test "writes of less than a page keep the rest of it" {
@@ -150,7 +150,7 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 # Some I/O is held; udev's probing may be, too.
 await_held() {
 	local deadline=$((SECONDS + 20))
-	until [ "$(field 10)" -ge 1 ]; do
+	until [ "$(field 11)" -ge 1 ]; do
 		[ $SECONDS -le $deadline ]
 		sleep 0.05
 	done
@@ -176,7 +176,7 @@ await_held() {
 	dmsetup message ssdsim-test 0 release
 	wait $pid
 	udevadm settle
-	[ "$(field 10)" -eq 0 ]
+	[ "$(field 11)" -eq 0 ]
 	dmsetup message ssdsim-test 0 hold writes
 	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none 3>&- &
 	pid=$!
@@ -210,4 +210,62 @@ await_held() {
 	dmsetup message ssdsim-test 0 fail_discards no
 	blkdiscard $dev
 	[ "$(letters | count 0)" -eq $pages ]
+}
+
+# microseconds COMMAND...: how long it takes.
+microseconds() {
+	local start=${EPOCHREALTIME/[.,]/}
+	"$@"
+	echo $((${EPOCHREALTIME/[.,]/} - start))
+}
+# For a figure of at least so many.
+at_least() { [ "$2" -ge "$1" ] || { echo "$2 is less than $1"; return 1; }; }
+
+@test "I/O takes the time of its bytes, one after the other" {
+	udevadm settle
+	dmsetup message ssdsim-test 0 time 0 0 10 5
+	took=$(microseconds fill a)
+	at_least 209715 "$took"
+	[ "$(field 8)" -eq 209715 ]
+	took=$(microseconds dd if=$dev of=/dev/null bs=64k iflag=direct status=none)
+	at_least 104857 "$took"
+	[ "$(field 8)" -eq $((209715 + 104857)) ]
+	# Many at once take no less.
+	took=$(microseconds fio --name=a --filename=$dev --rw=write --bs=4k --ioengine=libaio --iodepth=64 --direct=1 \
+		--output=/dev/null)
+	at_least 209715 "$took"
+	[ "$(field 8)" -eq $((209715 + 104857 + 209715)) ]
+	dmsetup message ssdsim-test 0 time off
+	[ "$(letters | wc -l)" -eq $pages ]
+	[ "$(field 8)" -eq $((209715 + 104857 + 209715)) ]
+}
+
+@test "I/O takes its latency, which overlaps" {
+	udevadm settle
+	dmsetup message ssdsim-test 0 time 300000 200000 0 0
+	took=$(microseconds dd if=/dev/zero of=$dev bs=4k count=3 oflag=direct status=none)
+	at_least 600000 "$took"
+	took=$(microseconds dd if=$dev of=/dev/null bs=4k count=2 iflag=direct status=none)
+	at_least 600000 "$took"
+	# a minute, one after the other
+	took=$(microseconds fio --name=a --filename=$dev --rw=randread --bs=4k --ioengine=libaio --iodepth=256 --direct=1 \
+		--output=/dev/null)
+	at_least 300000 "$took"
+	at_least "$took" 40000000
+	[ "$(field 8)" -eq 0 ]
+	dmsetup message ssdsim-test 0 time off
+}
+
+@test "data that is not kept takes no memory" {
+	fill a
+	stored=$(field 10)
+	dmsetup message ssdsim-test 0 keep_data no
+	fill b
+	[ "$(field 10)" -eq "$stored" ]
+	dmsetup message ssdsim-test 0 keep_data yes
+	[ "$(letters | count a)" -eq $pages ]
+	run ! dmsetup message ssdsim-test 0 keep_data perhaps
+	run ! dmsetup message ssdsim-test 0 time 1 2 3
+	run ! dmsetup message ssdsim-test 0 time 1000001 0 0 0
+	run ! dmsetup message ssdsim-test 0 time 0 0 a 0
 }

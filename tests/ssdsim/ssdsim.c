@@ -31,15 +31,23 @@
  *				also WRITE_ZEROES)
  *	hold_all reads|writes|flushes|discards	on every device
  *	fail_discards yes|no	answer DISCARD with an error, and do nothing
+ *	time <read> <write> <read rate> <write rate>	I/O takes time from now on:
+ *				latencies in microseconds, rates in MB/s, 0 for no
+ *				limit; see time.h
+ *	time off		it takes none, as at first
+ *	keep_data yes|no	no: drop what is written, and read what was in the
+ *				buffer before; as the data of md and of dm-fusion, not
+ *				their metadata, may be treated where only time counts
  *	step			do what was held on this device, and hold on
  *	release			do what was held on this device, and hold no more
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
- *	<cached pages> <stored pages> <held I/Os>
+ *	<busy us> <cached pages> <stored pages> <held I/Os>
  * where the first five numbers count I/Os that succeeded (writes: with FUA or
- * not, and WRITE_ZEROES), the sixth what the fifth discarded, and stored pages
- * are those that take memory.
+ * not, and WRITE_ZEROES), the sixth what the fifth discarded, the seventh for how
+ * long I/O that takes time has kept the device busy, and stored pages are those
+ * that take memory.
  *
  * Whoever reads the device through the page cache may see what the device has
  * lost: use direct I/O, or drop the caches after a cut.
@@ -56,6 +64,8 @@
 #include <linux/percpu-rwsem.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
+
+#include "time.h"
 
 #define DM_MSG_PREFIX "ssdsim"
 
@@ -93,6 +103,8 @@ struct ssd_slot {
 struct ssd {
 	struct list_head list;
 	u64 seed;
+	struct ssd_time time;
+	bool drops_data;
 
 	struct mutex lock;		/* guards all below */
 	bool off;
@@ -391,7 +403,7 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 {
 	sector_t sector = bio->bi_iter.bi_sector;
 	unsigned int sectors = bio_sectors(bio);
-	blk_status_t status;
+	blk_status_t status = BLK_STS_OK;
 
 	percpu_down_read(&power_lock);
 	switch (bio_op(bio)) {
@@ -400,7 +412,7 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 		/* dm core sends the flush of a flushing write by itself. */
 		if (bio->bi_opf & REQ_PREFLUSH)
 			status = ssd_do_flush(ssd);
-		else
+		else if (!READ_ONCE(ssd->drops_data))
 			status = ssd_do_data(ssd, bio, sector);
 		break;
 	case REQ_OP_DISCARD:
@@ -420,7 +432,8 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 	percpu_up_read(&power_lock);
 
 	bio->bi_status = status;
-	bio_endio(bio);
+	ssd_time_end(&ssd->time, dm_per_bio_data(bio, sizeof(struct ssd_io)), bio,
+		     bio_has_data(bio) ? sectors << SECTOR_SHIFT : 0);
 }
 
 /* Keep @bio back if such are held. */
@@ -517,6 +530,26 @@ static void ssd_hold(struct ssd *ssd, int kind)
 	spin_unlock(&ssd->hold_lock);
 }
 
+/* time off, or time <read> <write> <read rate> <write rate> */
+static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
+{
+	u32 latency_us[2], mb_per_s[2];
+	int i;
+
+	if (argc == 2 && !strcasecmp(argv[1], "off")) {
+		ssd_time_off(&ssd->time);
+		return 0;
+	}
+	if (argc != 5)
+		return -EINVAL;
+	for (i = 0; i < 2; i++)
+		if (kstrtou32(argv[1 + i], 10, &latency_us[i]) || latency_us[i] > USEC_PER_SEC ||
+		    kstrtou32(argv[3 + i], 10, &mb_per_s[i]) || mb_per_s[i] > 1000000)
+			return -EINVAL;
+	ssd_time_set(&ssd->time, latency_us, mb_per_s);
+	return 0;
+}
+
 static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			  char *result, unsigned int maxlen)
 {
@@ -527,16 +560,20 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		[SSD_HOLD_DISCARDS] = "discards",
 	};
 	struct ssd *ssd = ti->private;
-	bool fail = false;
+	bool yes = false;
 	u64 seed = 0;
 	int kind = 0;
+
+	if (argc && !strcasecmp(argv[0], "time"))
+		return ssd_time_message(ssd, argc, argv);
 
 	if (argc == 2 && !strncasecmp(argv[0], "hold", 4)) {
 		kind = match_string(holds, SSD_NR_HOLDS, argv[1]);
 		if (kind < 0)
 			return -EINVAL;
-	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
-		if (kstrtobool(argv[1], &fail))
+	} else if (argc == 2 && (!strcasecmp(argv[0], "fail_discards") ||
+				 !strcasecmp(argv[0], "keep_data"))) {
+		if (kstrtobool(argv[1], &yes))
 			return -EINVAL;
 	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
 		if (kstrtou64(argv[1], 0, &seed))
@@ -567,7 +604,9 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			ssd_hold(ssd, kind);
 		percpu_up_write(&power_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
-		WRITE_ONCE(ssd->fail_discards, fail);
+		WRITE_ONCE(ssd->fail_discards, yes);
+	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
+		WRITE_ONCE(ssd->drops_data, !yes);
 	} else if (!strcasecmp(argv[0], "release")) {
 		ssd_release(ssd, 0);
 	} else if (!strcasecmp(argv[0], "step")) {
@@ -591,6 +630,7 @@ static void ssdsim_status(struct dm_target *ti, status_type_t type, unsigned int
 		DMEMIT("%s", ssd->off ? "off" : "on");
 		for (i = 0; i < SSD_NR_COUNTERS; i++)
 			DMEMIT(" %llu", ssd->counters[i]);
+		DMEMIT(" %llu", ssd_time_busy_us(&ssd->time));
 		DMEMIT(" %lu %lu %u", ssd->nr_cached, ssd->nr_stored, READ_ONCE(ssd->nr_held));
 		mutex_unlock(&ssd->lock);
 		break;
@@ -646,6 +686,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	xa_init(&ssd->slots);
 	INIT_LIST_HEAD(&ssd->cache);
 	spin_lock_init(&ssd->hold_lock);
+	ssd_time_init(&ssd->time);
 	percpu_down_write(&power_lock);
 	list_add_tail(&ssd->list, &ssds);
 	percpu_up_write(&power_lock);
@@ -656,6 +697,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	ti->num_discard_bios = 1;
 	ti->discards_supported = true;
 	ti->num_write_zeroes_bios = 1;
+	ti->per_io_data_size = sizeof(struct ssd_io);
 	return 0;
 }
 
@@ -668,6 +710,7 @@ static void ssdsim_dtr(struct dm_target *ti)
 	percpu_down_write(&power_lock);
 	list_del(&ssd->list);
 	percpu_up_write(&power_lock);
+	ssd_time_exit(&ssd->time);
 
 	xa_for_each(&ssd->slots, index, slot) {
 		ssd_free_page(ssd, slot->stable);
