@@ -16,6 +16,7 @@ start_md() {
 	echo "$layout" >$md/layout
 	echo $((mib * 1024)) >$md/component_size
 	for d; do
+		d=$(readlink -f "$d")
 		d=${d##*/}
 		cat "/sys/block/$d/dev" >$md/new_dev
 		echo $slot >"$md/dev-$d/slot"

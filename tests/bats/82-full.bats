@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# File systems and LVM in a pool that is full, with little memory.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+
+group=/sys/fs/cgroup/t-small
+
+test_setup() {
+	spares=0 member_sectors=$((24 << 11))
+	a=$BATS_TEST_TMPDIR/a b=$BATS_TEST_TMPDIR/b
+	mkdir "$a" "$b"
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir $group
+	echo 40M >$group/memory.max
+}
+test_teardown() {
+	parameter no_space_timeout 60
+	! mountpoint -q "$a" || umount "$a"
+	! mountpoint -q "$b" || umount "$b"
+	[ ! -e /dev/t-vg ] || vgchange -q -an t-vg
+	dmsetup ls | awk '$1 ~ /^t--vg/ { print $1 }' | xargs -r -n 1 dm remove
+	rmdir $group
+}
+
+# squeezed COMMAND...: in a group that has hardly any memory.
+squeezed() { bash -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" - "$@"; }
+
+random() { head -c $(($1 << 20)) /dev/urandom; }
+mode_is() { [ "$(mode)" = "$1" ]; }
+all_is_well() {
+	message convert
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+
+# ext4 on LVM on t-v0: on $a.  What the journal has been written over is there.
+ext4_on_lvm() {
+	lvm=(--devices /dev/mapper/t-v0)
+	pvcreate -q "${lvm[@]}" /dev/mapper/t-v0
+	vgcreate -q "${lvm[@]}" t-vg /dev/mapper/t-v0
+	lvcreate -q "${lvm[@]}" -y -n lv -l 100%FREE t-vg
+	mkfs.ext4 -q -J size=4 /dev/t-vg/lv
+	mount -o data=journal /dev/t-vg/lv "$a"
+	dd if=/dev/zero of="$a/once" bs=1M count=10 conv=fsync status=none
+	rm "$a/once"
+	umount "$a"
+	mount /dev/t-vg/lv "$a"
+}
+
+@test "ext4 on LVM waits in a full pool until XFS beside it has trimmed" {
+	modprobe xfs
+	make_pool
+	volume 0 256 3
+	volume 1 320 3
+	ext4_on_lvm
+	mkfs.xfs -q /dev/mapper/t-v1
+	mount /dev/mapper/t-v1 "$b"
+	random 8 >"$a/kept"
+	random 8 >"$b/kept"
+	random 50 >"$b/gone"
+	sync -f "$b"
+	sync -f "$a"
+	sums=$(cd "$BATS_TEST_TMPDIR" && md5sum a/kept b/kept)
+	squeezed dd if=/dev/zero of="$a/big" bs=1M count=100 conv=fsync status=none 3>&- &
+	writer=$!
+	wait_for 60 mode_is out_of_space
+	kill -0 $writer
+	# What frees the space has little memory, too.
+	squeezed rm "$b/gone"
+	squeezed sync -f "$b"
+	squeezed fstrim "$b"
+	wait $writer
+	[ "$(stat -c %s "$a/big")" -eq $((100 << 20)) ]
+	mode_is rw
+	umount "$a" "$b"
+	e2fsck -fn /dev/t-vg/lv
+	xfs_repair -n /dev/mapper/t-v1
+	all_is_well
+	mount /dev/t-vg/lv "$a"
+	mount /dev/mapper/t-v1 "$b"
+	[ "$(cd "$BATS_TEST_TMPDIR" && md5sum a/kept b/kept)" = "$sums" ]
+	cmp -n $((100 << 20)) /dev/zero "$a/big"
+}
+
+@test "ext4 is told that there is no space, removes a file, trims and goes on" {
+	features="unlabelled error_if_no_space"
+	make_pool
+	volume 0 256 3
+	ext4_on_lvm
+	random 8 >"$a/kept"
+	random 30 >"$a/gone"
+	sync -f "$a"
+	sum=$(md5sum <"$a/kept")
+	run ! squeezed dd if=/dev/zero of="$a/big" bs=1M count=220 conv=fsync
+	echo "$output"
+	mode_is out_of_space
+	# Its journal and inodes are written all the same.
+	squeezed rm "$a/big" "$a/gone"
+	squeezed sync -f "$a"
+	squeezed fstrim "$a"
+	wait_for 20 mode_is rw
+	random 30 >"$a/new"
+	sync -f "$a"
+	new=$(md5sum <"$a/new")
+	umount "$a"
+	e2fsck -fn /dev/t-vg/lv
+	all_is_well
+	mount /dev/t-vg/lv "$a"
+	[ "$(md5sum <"$a/kept")" = "$sum" ]
+	[ "$(md5sum <"$a/new")" = "$new" ]
+}
