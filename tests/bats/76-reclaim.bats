@@ -139,6 +139,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "at the limit writes wait for conversion" {
 	make_pool
 	message set limit_percent 1
@@ -210,6 +211,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "space comes back though somebody always writes to it" {
 	background=paused
 	full_pool 80 6 1
@@ -225,6 +227,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "a pool that is 90 % full is overwritten again and again" {
 	full_pool 90 6 1
 	overwrite 0 $((blocks * times / 16))m --size=$((blocks * 64))k
@@ -233,6 +236,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "RAID-6: a pool that is 90 % full is overwritten" {
 	full_pool 90 5 2
 	overwrite 0 $((blocks / 16))m --size=$((blocks * 64))k
@@ -263,6 +267,7 @@ come_and_go() {
 	done
 }
 
+# bats test_tags=smp
 @test "volumes are written, discarded, made and deleted while space is reclaimed" {
 	oracle_pool
 	message set soft_percent 0
@@ -289,6 +294,7 @@ convert_on() {
 	while message convert 2>/dev/null; do :; done
 }
 
+# bats test_tags=smp
 @test "$cuts power cuts while space is reclaimed" {
 	oracle_pool
 	converted=0 compacted=0 grouped=0
