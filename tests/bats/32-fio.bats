@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=smp
 # fio verifies what it has written, under concurrency.
 
 # shellcheck source=tests/bats/lib.bash

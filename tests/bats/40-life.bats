@@ -43,6 +43,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 	done
 }
 
+# bats test_tags=smp
 @test "suspend and resume of a volume, with I/O under way" {
 	make_pool
 	volume 0 8
@@ -60,6 +61,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 	"$oracle" verify --state "$BATS_TEST_TMPDIR/state" /dev/mapper/t-v0
 }
 
+# bats test_tags=smp
 @test "suspend and resume of the pool, with I/O under way" {
 	make_pool
 	volume 0 8
@@ -76,6 +78,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 	"$oracle" verify --state "$BATS_TEST_TMPDIR/state" /dev/mapper/t-v0 /dev/mapper/t-v1
 }
 
+# bats test_tags=smp
 @test "reload of a volume's and of the pool's table, with I/O under way" {
 	make_pool
 	volume 0 8

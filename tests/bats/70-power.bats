@@ -10,6 +10,7 @@ source "$BATS_TEST_DIRNAME/power.bash"
 
 rounds=${FUSION_POWER_CUTS:-26}
 
+# bats test_tags=smp
 @test "$rounds power cuts over three volumes of two widths" {
 	member_sectors=$((120 << 11))
 	make_pool
@@ -40,6 +41,7 @@ rounds=${FUSION_POWER_CUTS:-26}
 	verify "${devs[@]}"
 }
 
+# bats test_tags=smp
 @test "power cuts while it starts and resyncs" {
 	make_pool
 	make_volumes

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=smp
 # A volume is deleted in steps, each a commit of its own: others go on between
 # them, and a start goes on where a power cut ended it.
 

@@ -206,6 +206,7 @@ all_fits() {
 	every_block_is ba
 }
 
+# bats test_tags=smp
 @test "a write waits for the fill of its own block alone" {
 	make_pool
 	many_sets 4096 c
@@ -235,6 +236,7 @@ all_fits() {
 }
 sixteen_done() { [ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 16 ]; }
 
+# bats test_tags=smp
 @test "writes in place while their set's data is read for the parity" {
 	make_pool
 	many_sets 65536
@@ -243,6 +245,7 @@ sixteen_done() { [ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 16 ]; }
 	all_fits
 }
 
+# bats test_tags=smp
 @test "writes in place while their set's parity is written" {
 	make_pool
 	many_sets 65536
@@ -256,6 +259,7 @@ at_the_parity() {
 	held_back 24 every_block
 }
 
+# bats test_tags=smp
 @test "writes while the commit of a conversion is flushed" {
 	make_pool
 	many_sets 65536
@@ -358,6 +362,7 @@ labelled_pool() {
 	fusion pool stop t-pool
 }
 
+# bats test_tags=smp
 @test "conversion while the volumes are being written" {
 	member_sectors=$((120 << 11))
 	make_pool
@@ -386,6 +391,7 @@ convert_on() {
 	while message convert 2>/dev/null; do :; done
 }
 
+# bats test_tags=smp
 @test "$cuts power cuts while sets are converted" {
 	member_sectors=$((120 << 11))
 	make_pool

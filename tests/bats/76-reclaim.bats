@@ -140,6 +140,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "at the limit writes wait for conversion" {
 	make_pool
 	message set limit_percent 1
@@ -211,6 +212,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "space comes back though somebody always writes to it" {
 	background=paused
 	full_pool 80 6 1
@@ -226,6 +228,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "a pool that is 90 % full is overwritten again and again" {
 	full_pool 90 6 1
 	overwrite 0 $((blocks * times / 16))m --size=$((blocks * 64))k
@@ -234,6 +237,7 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# bats test_tags=smp
 @test "RAID-6: a pool that is 90 % full is overwritten" {
 	full_pool 90 5 2
 	overwrite 0 $((blocks / 16))m --size=$((blocks * 64))k
@@ -293,6 +297,7 @@ come_and_go() {
 	done
 }
 
+# bats test_tags=smp
 @test "volumes are written, discarded, made and deleted while space is reclaimed" {
 	oracle_pool
 	message set soft_percent 0
@@ -319,6 +324,7 @@ convert_on() {
 	while message convert 2>/dev/null; do :; done
 }
 
+# bats test_tags=smp
 @test "$cuts power cuts while space is reclaimed" {
 	oracle_pool
 	converted=0 compacted=0 grouped=0

@@ -340,6 +340,7 @@ convert_on() {
 	while message convert 2>/dev/null; do :; done
 }
 
+# bats test_tags=smp
 @test "$cuts power cuts over RAID-6 and RAID-5, while sets are converted and not" {
 	member_sectors=$((120 << 11))
 	data=(4 2 3) parity=(2 2 1)
