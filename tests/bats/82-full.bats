@@ -4,27 +4,34 @@
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
 
-group=/sys/fs/cgroup/t-small
+groups=/sys/fs/cgroup/t-small
 
 test_setup() {
 	spares=0 member_sectors=$((64 << 11))
 	a=$BATS_TEST_TMPDIR/a b=$BATS_TEST_TMPDIR/b
 	mkdir "$a" "$b"
 	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
-	mkdir $group
-	echo 40M >$group/memory.max
 }
 test_teardown() {
+	local group
+	for group in "$groups"-*; do
+		echo 1 >"$group/cgroup.kill"
+	done
 	parameter no_space_timeout 60
 	! mountpoint -q "$a" || umount "$a"
 	! mountpoint -q "$b" || umount "$b"
 	[ ! -e /dev/t-vg ] || vgchange -q -an t-vg
 	dmsetup ls | awk '$1 ~ /^t--vg/ { print $1 }' | xargs -r -n 1 dm remove
-	rmdir $group
+	rmdir "$groups"-* || :
 }
 
-# squeezed COMMAND...: in a group that has hardly any memory.
-squeezed() { bash -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" - "$@"; }
+# squeezed COMMAND...: in a group of its own, which has hardly any memory.
+squeezed() {
+	local group=$groups-$BASHPID-$RANDOM
+	mkdir "$group"
+	echo 24M >"$group/memory.high"
+	bash -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" - "$@"
+}
 
 random() { head -c $(($1 << 20)) /dev/urandom; }
 mode_is() { [ "$(mode)" = "$1" ]; }

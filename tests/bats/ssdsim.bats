@@ -223,21 +223,25 @@ at_least() { [ "$2" -ge "$1" ] || { echo "$2 is less than $1"; return 1; }; }
 
 @test "I/O takes the time of its bytes, one after the other" {
 	udevadm settle
-	dmsetup message ssdsim-test 0 time 0 0 10 5
+	# udev reads, too, when somebody has written: that takes none.
+	dmsetup message ssdsim-test 0 time 0 0 0 5
 	took=$(microseconds fill a)
 	at_least 209715 "$took"
 	[ "$(field 8)" -eq 209715 ]
-	took=$(microseconds dd if=$dev of=/dev/null bs=64k iflag=direct status=none)
-	at_least 104857 "$took"
-	[ "$(field 8)" -eq $((209715 + 104857)) ]
 	# Many at once take no less.
 	took=$(microseconds fio --name=a --filename=$dev --rw=write --bs=4k --ioengine=libaio --iodepth=64 --direct=1 \
 		--output=/dev/null)
 	at_least 209715 "$took"
-	[ "$(field 8)" -eq $((209715 + 104857 + 209715)) ]
+	[ "$(field 8)" -eq $((2 * 209715)) ]
+	udevadm settle
+	dmsetup message ssdsim-test 0 time 0 0 10 5
+	took=$(microseconds dd if=$dev of=/dev/null bs=64k iflag=direct status=none)
+	at_least 104857 "$took"
+	busy=$(field 8)
+	at_least $((2 * 209715 + 104857)) "$busy"
 	dmsetup message ssdsim-test 0 time off
 	[ "$(letters | wc -l)" -eq $pages ]
-	[ "$(field 8)" -eq $((209715 + 104857 + 209715)) ]
+	[ "$(field 8)" -eq "$busy" ]
 }
 
 @test "I/O takes its latency, which overlaps" {
