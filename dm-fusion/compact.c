@@ -273,19 +273,31 @@ void fusion_compact_exit(struct fusion_pool *pool)
 
 /* ---- moving ---- */
 
-/* Take slot @i's block in, if it is still there.  0 also if it is not. */
-static int compact_gather(struct fusion_move *m, unsigned int i)
+/*
+ * Take the block with @key in as slot *@i, if it is still at @from: then *@i is the
+ * next slot.  0 also if it is not.
+ */
+static int compact_gather(struct fusion_move *m, unsigned int *i, u64 key,
+			  u64 from)
 {
-	int r;
+	int r = 0;
 
-	if (!fusion_move_hold(m, i)) {
+	if (!fusion_move_set(m, *i, key, from))
+		return 0;
+	if (fusion_move_hold(m, *i)) {
+		r = fusion_move_look(m, *i);
+		fusion_move_drop(m, 1ULL << *i);
+	} else {
 		m->hot = 0;
 		m->given_up++;
-		return 0;
 	}
-	r = fusion_move_look(m, i);
-	fusion_move_drop(m, 1ULL << i);
-	return r;
+	if (r)
+		return r;
+	if (m->live & (1ULL << *i))
+		++*i;
+	else
+		fusion_move_clear(m, *i);
+	return 0;
 }
 
 /* The live slots, to the fresh stripe. */
@@ -356,7 +368,7 @@ static int stripe_gather(struct fusion_move *m, bool *worth)
 {
 	struct fusion_victim item[FUSION_MAX_MEMBERS];
 	struct fusion_class *class = m->stripe->class;
-	unsigned int i = 0, n, j;
+	unsigned int i = 0, was, n, j;
 	u64 first = FUSION_NO_STRIPE, stripe;
 	int r;
 
@@ -364,21 +376,17 @@ static int stripe_gather(struct fusion_move *m, bool *worth)
 	while (i < class->d &&
 	       (n = victims_take(&m->pool->victims, class, item, class->d - i))) {
 		for (j = 0; j < n; j++) {
-			if (!fusion_move_set(m, i, item[j].key, item[j].from))
-				continue;
-			r = compact_gather(m, i);
+			was = i;
+			r = compact_gather(m, &i, item[j].key, item[j].from);
 			if (r)
 				return r;
-			if (!(m->live & (1ULL << i))) {
-				fusion_move_clear(m, i);
+			if (i == was)
 				continue;
-			}
 			stripe = fusion_place_stripe(item[j].from);
 			if (first == FUSION_NO_STRIPE)
 				first = stripe;
 			*worth |= stripe != first ||
 				fusion_space_leaves(&m->pool->space, item[j].from);
-			i++;
 		}
 	}
 	return 0;
@@ -441,17 +449,12 @@ static int set_gather(struct fusion_move *m, const struct fusion_set *set,
 	int r;
 
 	for (slot = 0; slot < class->d && *i < class->d; slot++) {
-		if (set->owner[slot] == FUSION_NO_OWNER ||
-		    !fusion_move_set(m, *i, set->owner[slot],
-				     fusion_place(set->stripe[0], slot)))
+		if (set->owner[slot] == FUSION_NO_OWNER)
 			continue;
-		r = compact_gather(m, *i);
+		r = compact_gather(m, i, set->owner[slot],
+				   fusion_place(set->stripe[0], slot));
 		if (r)
 			return r;
-		if (m->live & (1ULL << *i))
-			++*i;
-		else
-			fusion_move_clear(m, *i);
 	}
 	return 0;
 }

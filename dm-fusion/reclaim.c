@@ -464,11 +464,9 @@ static int reclaim_request(struct fusion_background *b)
 
 int fusion_reclaim_all(struct fusion_pool *pool)
 {
-	unsigned int i;
 	int r;
 
-	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
-		fusion_sets_close_idle(&pool->space, pool->space.class[i]);
+	reclaim_close_sets(pool);
 	r = fusion_commit(pool);
 	return r ? r : fusion_background_run(&pool->reclaim.request,
 					     pool->slow_wq);

@@ -76,12 +76,18 @@ static void write_wait_failed(struct fusion_waiter *w, blk_status_t status)
 	write_fail(container_of(w, struct fusion_io, waiter), status);
 }
 
-/* Let the block go and wait for room in the epoch. */
-static int write_wait_room(struct fusion_io *io)
+/* The hold would be in the way of others. */
+static void write_let_go(struct fusion_io *io)
 {
 	write_unhold(io);
 	io->waiter.retry = write_retry;
 	io->waiter.fail = write_wait_failed;
+}
+
+/* Let the block go and wait for room in the epoch. */
+static int write_wait_room(struct fusion_io *io)
+{
+	write_let_go(io);
 	fusion_wait_for_room(io->volume->pool, &io->waiter);
 	return DM_MAPIO_SUBMITTED;
 }
@@ -89,10 +95,8 @@ static int write_wait_room(struct fusion_io *io)
 /* As above, for space; @grows: for a block that is not there yet. */
 static int write_wait(struct fusion_io *io, bool grows)
 {
-	write_unhold(io);
+	write_let_go(io);
 	io->waiter.grows = grows;
-	io->waiter.retry = write_retry;
-	io->waiter.fail = write_wait_failed;
 	io->waiter.block = FUSION_NO_BLOCK;
 	fusion_wait_for_space(io->volume->pool, &io->waiter, io->volume);
 	return DM_MAPIO_SUBMITTED;
@@ -105,10 +109,8 @@ static int write_wait_replicas(struct fusion_io *io)
 
 	if (io->pages != fusion_mask(0, v->pool->block_pages))
 		return write_wait(io, false);
-	write_unhold(io);
+	write_let_go(io);
 	io->waiter.grows = false;
-	io->waiter.retry = write_retry;
-	io->waiter.fail = write_wait_failed;
 	io->waiter.block = io->block;
 	fusion_wait_for_space(v->pool, &io->waiter, v);
 	/* @io may be gone; its device is not suspended meanwhile */

@@ -18,7 +18,6 @@ random_to() {
 	random "$2" | dd of=/dev/mapper/t-v"$1" bs="$4" iflag=fullblock oflag=direct,seek_bytes \
 		seek=$(($3 << 10)) status=none
 }
-sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
 
 # Volume 0: tops, and bases in the last third.
 fill() {
@@ -94,8 +93,7 @@ gone() { [ -z "$(state)" ]; }
 			left+=("$(counter commits)")
 		fi
 		[ "$(dd if=/dev/mapper/t-v1 bs=1M count=3 iflag=direct status=none | md5sum)" = "$sum" ]
-		message scrub
-		[ "$(counter scrub_mismatches)" -eq 0 ]
+		parity_fits
 	done
 	# The later the cut, the less was left to do.
 	echo "commits after the start: ${left[*]}"

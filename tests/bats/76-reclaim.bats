@@ -16,11 +16,6 @@ test_setup() {
 }
 test_teardown() { parameter no_space_timeout 60; }
 
-sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
-parity_fits() {
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
-}
 # overwrite VOLUME SIZE [OPTION...]: at random, with data that is verified.
 overwrite() {
 	local volume=$1 size=$2
@@ -46,7 +41,6 @@ random_to() {
 	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
 		seek=$(($2 << 12)) status=none
 }
-in_rw() { [ "$(mode)" = rw ]; }
 none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 # Sets of 2 MiB of data: 32 blocks.
 some_sets() {

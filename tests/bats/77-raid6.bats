@@ -8,11 +8,6 @@ source "$BATS_TEST_DIRNAME/power.bash"
 
 cuts=${FUSION_RAID6_CUTS:-8}
 
-sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
-parity_fits() {
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
-}
 random() { head -c $(($1 << 12)) /dev/urandom; }
 # random_to VOLUME PAGE PAGES [CHUNK]
 random_to() {

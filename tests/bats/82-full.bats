@@ -34,11 +34,9 @@ squeezed() {
 }
 
 random() { head -c $(($1 << 20)) /dev/urandom; }
-mode_is() { [ "$(mode)" = "$1" ]; }
 all_is_well() {
 	message convert
-	message scrub
-	[ "$(counter scrub_mismatches)" -eq 0 ]
+	parity_fits
 }
 
 # ext4 on LVM on t-v0: on $a.  What the journal has been written over is there.
@@ -73,7 +71,7 @@ ext4_on_lvm() {
 	mib=$(($(space free) * 3 * block / 8192 + 40))
 	squeezed dd if=/dev/zero of="$a/big" bs=1M count=$mib conv=fsync status=none 3>&- &
 	writer=$!
-	wait_for 60 mode_is out_of_space
+	wait_for 60 out_of_space
 	kill -0 $writer
 	# What frees the space has little memory, too.
 	squeezed rm "$b/gone"
@@ -81,7 +79,7 @@ ext4_on_lvm() {
 	squeezed fstrim "$b"
 	wait $writer
 	[ "$(stat -c %s "$a/big")" -eq $((mib << 20)) ]
-	mode_is rw
+	in_rw
 	umount "$a" "$b"
 	e2fsck -fn /dev/t-vg/lv
 	xfs_repair -n /dev/mapper/t-v1
@@ -103,13 +101,13 @@ ext4_on_lvm() {
 	sum=$(md5sum <"$a/kept")
 	run ! squeezed dd if=/dev/zero of="$a/big" bs=1M count=450 conv=fsync
 	echo "$output"
-	mode_is out_of_space
+	out_of_space
 	# Its journal and inodes are written all the same.
 	squeezed rm "$a/big" "$a/gone"
 	# (which says once more what dd was told)
 	squeezed sync -f "$a" || :
 	squeezed fstrim "$a"
-	wait_for 20 mode_is rw
+	wait_for 20 in_rw
 	random 30 >"$a/new"
 	sync -f "$a"
 	new=$(md5sum <"$a/new")

@@ -255,6 +255,8 @@ field() {
 	echo "${all[$1 - 1]}"
 }
 mode() { field 1; }
+out_of_space() { [ "$(mode)" = out_of_space ]; }
+in_rw() { [ "$(mode)" = rw ]; }
 # total, free, replicated, raid, dead, spare
 space() {
 	local names=(total free replicated raid dead spare) i
@@ -271,6 +273,15 @@ counter() {
 
 # A flush of one volume commits everything.
 flush() { sync /dev/mapper/t-v0; }
+
+# Of volume $1.
+sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }
+
+# Of all RAID stripes.
+parity_fits() {
+	message scrub
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
 
 # --- module parameters and slabs ---------------------------------------------
 
