@@ -13,6 +13,16 @@ static inline bool fusion_band_loaded(const struct fusion_band *b)
 	return b->used_bits;
 }
 
+/*
+ * Has all of @b been emptied while it was not loaded?  Then it is passed down
+ * as one and freed: it must not be loaded before.  Under the commit mutex and
+ * space->lock, with no stripe dying.
+ */
+static inline bool fusion_band_emptied(const struct fusion_band *b)
+{
+	return !fusion_band_loaded(b) && b->used && !b->stored;
+}
+
 /* The count of the template that stripe @i of @b is in. */
 static inline u16 *fusion_band_template(struct fusion_space *s,
 					struct fusion_band *b, u32 i)

@@ -204,6 +204,14 @@ static bool class_has(struct fusion_space *s, struct fusion_class *class,
 		 atomic64_read(&s->budget) >= count * class->k);
 }
 
+/* Could @b be loaded for @class?  Under space->lock. */
+static bool band_loadable(const struct fusion_band *b,
+			  const struct fusion_class *class)
+{
+	return b->class == class && !fusion_band_loaded(b) &&
+		!fusion_band_emptied(b);
+}
+
 /*
  * Load one more band of @class; if @room, one that has free stripes.
  * -ENOENT: there is none.
@@ -226,7 +234,7 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 	for (i = 0; i < s->band_count; i++) {
 		struct fusion_band *b = &s->band[i];
 
-		if (b->class != class || fusion_band_loaded(b) ||
+		if (!band_loadable(b, class) ||
 		    (room && b->used == b->stripes))
 			continue;
 		r = band_load(s, b);
@@ -263,7 +271,7 @@ static bool class_unloaded(struct fusion_space *s, struct fusion_class *class)
 
 	mutex_lock(&s->lock);
 	for (i = 0; !any && i < s->band_count; i++)
-		any = s->band[i].class == class && !fusion_band_loaded(&s->band[i]);
+		any = band_loadable(&s->band[i], class);
 	mutex_unlock(&s->lock);
 	return any;
 }

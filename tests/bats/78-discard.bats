@@ -116,6 +116,46 @@ ended() { ! running "$1"; }
 	parity_fits
 }
 
+compacted() { [ "$(counter compacted)" -gt 0 ]; }
+
+@test "nothing is written to a band while it is passed down, loaded or not" {
+	make_pool
+	before=$(space free)
+	volume 1 8 2
+	random_to 1 1024 0
+	for ((at = 0; at < 1024; at += 128)); do
+		blkdiscard -f -o $((at << 10)) -l 65536 /dev/mapper/t-v1
+	done
+	# The first band has something of both, the next ones of volume 0 alone.
+	volume 0 8 2
+	random_to 0 8192 0
+	flush
+	stop_pool
+	start_pool
+	hold discards
+	message delete_volume 0 3>&- &
+	deleter=$!
+	wait_for 20 held 4
+	# Compaction loads all bands of the class: not those, though.
+	message convert 3>&- &
+	converter=$!
+	wait_for 20 compacted
+	volume_device 1 $((8 << 11))
+	random_to 1 4096 1024
+	sum=$(sum 1)
+	running $deleter
+	release
+	wait $deleter
+	wait $converter
+	[ "$(sum 1)" = "$sum" ]
+	random_to 1 2048 5120
+	sync /dev/mapper/t-v1
+	parity_fits
+	delete 1
+	[ "$(space free) $(space dead)" = "$before 0" ]
+	members_are_zeros
+}
+
 first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none | md5sum; }
 
 @test "templates of which a stripe is live are not passed down" {
