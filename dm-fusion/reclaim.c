@@ -28,10 +28,11 @@ static struct fusion_pool *pool_of(struct fusion_reclaim *rc)
 
 /* ---- what to do ---- */
 
-/* Somebody waits for space, or for the replicated area. */
+/* Somebody waits for space, or for the replicated area; parked or not. */
 static bool reclaim_waiting(struct fusion_pool *pool)
 {
-	return !list_empty_careful(&pool->waiters);
+	return !list_empty_careful(&pool->waiters) ||
+		!list_empty_careful(&pool->parked);
 }
 
 static u64 reclaim_idle_ms(const struct fusion_reclaim *rc)
@@ -275,7 +276,8 @@ static void reclaim_exhausted(struct fusion_pool *pool, u64 news)
 	if (READ_ONCE(pool->reclaim.news) != news) {
 		WRITE_ONCE(s->reclaimable, true);
 		fusion_reclaim_kick(pool);
-	} else if (reclaim_waiting(pool)) {
+	} else if (!list_empty_careful(&pool->waiters)) {
+		/* they are told by a commit; who is parked has been told */
 		fusion_commit_kick(pool);
 	}
 }

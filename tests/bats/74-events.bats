@@ -224,7 +224,8 @@ told() {
 	low_water_is 1
 	[ "$(mode)" = rw ]
 	# Less yet is no news.
-	fill_to 2
+	random_to 0 32 128k
+	flush
 	blkdiscard -l $((4 << 20)) /dev/mapper/t-v0
 	flush
 	wait_for 20 low_water_is 0
@@ -252,7 +253,7 @@ told() {
 	small_pool
 	before=$(events)
 	message set low_water_percent 0
-	fill_to 4
+	fill_to 6
 	# Had it been told, it would be of the part that was set then.
 	message set low_water_percent 20
 	event_after "$before"
@@ -260,11 +261,11 @@ told() {
 	told 5 0
 	message set low_water_percent 0
 	wait_for 20 low_water_is 0
-	message set low_water_percent 3
-	fill_to 2
+	message set low_water_percent 5
+	fill_to 4
 	event_after $((before + 1))
 	[ "$(events)" -eq $((before + 2)) ]
-	told 3 1
+	told 5 1
 	run ! message set low_water_percent 81
 	log_has "low_water_percent must be 0 to 80, not 81"
 }
