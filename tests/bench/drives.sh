@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SSDs that take their time, and a pool of them.  Sourced in the virtual machine.
+# shellcheck disable=SC2034
 
 # Of the last SSD, which has the pool's metadata, data are kept.
 members=(/dev/mapper/ssd{0..6})
@@ -19,7 +20,7 @@ make_drives() {
 }
 
 # How long they have been busy in sum, in microseconds.
-busy_us() { dmsetup status ssd{0..6} | awk '{ n += $11 } END { print n }'; }
+busy_us() { dmsetup status ssd{0..6} | awk '{ n += $12 } END { print n }'; }
 
 # start_pool: with nothing in it, on fresh metadata.
 start_pool() {
