@@ -105,6 +105,28 @@ unsigned int fusion_victim_live(enum fusion_effort effort, unsigned int d)
 	return effort == FUSION_INSIST ? d - 1 : d / 2;
 }
 
+u32 fusion_victims_choose(unsigned int d, unsigned int max_live, u32 gain,
+			  u32 max, u32 *count)
+{
+	u32 slots = gain * d, dead = 0, sum = 0, live;
+
+	count[0] = 0;
+	for (live = 1; live < d; live++) {
+		u32 want = max - sum, gives = d - live, enough;
+
+		enough = dead < slots ? (slots - dead + gives - 1) / gives : 0;
+		if (live > max_live)
+			want = 0;
+		if (want > enough)
+			want = enough;
+		if (count[live] > want)
+			count[live] = want;
+		dead += count[live] * gives;
+		sum += count[live];
+	}
+	return dead >= d ? sum : 0;
+}
+
 bool fusion_member_busy(const struct fusion_tunables *t, u64 bytes, u32 ms)
 {
 	return t->load_kib && bytes * 1000 > (u64)t->load_kib * 1024 * ms;

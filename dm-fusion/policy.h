@@ -104,6 +104,16 @@ enum fusion_effort fusion_compact_effort(u64 available, u64 zone, bool waiting);
  */
 unsigned int fusion_victim_live(enum fusion_effort effort, unsigned int d);
 
+/*
+ * Which RAID stripes to empty.  Of those with i of @d slots live there are
+ * @count[i]; of these, left in there is how many to take: those with the fewest
+ * first, none with more than @max_live, until packing what is live in them gives
+ * back @gain stripes, and no more than @max.  Returns their sum; 0 if not even
+ * one stripe would be given back.
+ */
+u32 fusion_victims_choose(unsigned int d, unsigned int max_live, u32 gain,
+			  u32 max, u32 *count);
+
 /* Is a set with @live of @d slots better moved than converted in place? */
 static inline bool fusion_set_sparse(unsigned int live, unsigned int d)
 {

@@ -48,33 +48,6 @@ static void victims_count(struct fusion_space *s, struct fusion_class *class,
 	}
 }
 
-/*
- * How many to take with each number of live slots: with the fewest first, until
- * packing gives back @gain stripes.  Returns their sum, at most @max.
- */
-static u32 victims_choose(const struct fusion_class *class,
-			  unsigned int max_live, unsigned int gain,
-			  unsigned int max, u32 *count)
-{
-	u64 slots = (u64)gain * class->d, dead = 0;
-	u32 sum = 0, live;
-
-	count[0] = 0;
-	for (live = 1; live < class->d; live++) {
-		u32 want = max - sum, gives = class->d - live;
-
-		if (live > max_live || dead >= slots)
-			want = 0;
-		else
-			want = min_t(u64, want,
-				     (slots - dead + gives - 1) / gives);
-		count[live] = min(count[live], want);
-		dead += (u64)count[live] * gives;
-		sum += count[live];
-	}
-	return dead >= class->d ? sum : 0;
-}
-
 /* Of a band that is being emptied, all RAID stripes that are live. */
 static u32 victims_evacuated(struct fusion_space *s,
 			     const struct fusion_band *b, u64 *stripe, u32 max)
@@ -104,7 +77,7 @@ unsigned int fusion_space_victims(struct fusion_space *s,
 		goto out;
 	}
 	victims_count(s, class, count);
-	sum = victims_choose(class, max_live, gain, max, count);
+	sum = fusion_victims_choose(class->d, max_live, gain, max, count);
 	at[0] = 0;
 	for (i = 1; i < class->d; i++)
 		at[i] = at[i - 1] + count[i - 1];

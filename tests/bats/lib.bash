@@ -153,12 +153,7 @@ power_on() { dmsetup message ssd0 0 power_on_all; }
 
 # hold reads|writes|flushes: the SSDs keep such I/Os back, until release.
 hold() { dmsetup message ssd0 0 hold_all "$1"; }
-release() {
-	local name
-	for name in "${ssds[@]}"; do
-		dmsetup message "$name" 0 release
-	done
-}
+release() { dmsetup message ssd0 0 release_all; }
 held_count() { dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }'; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 

@@ -40,6 +40,7 @@
  *				their metadata, may be treated where only time counts
  *	step			do what was held on this device, and hold on
  *	release			do what was held on this device, and hold no more
+ *	release_all		on every device
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
@@ -74,10 +75,11 @@
 #define SSD_PAGE_SECTORS	(SSD_PAGE_SIZE >> SECTOR_SHIFT)
 
 /*
- * Lock order: power_lock, then ssd->lock.  I/O holds power_lock for reading from
- * its first page to its last, so that whoever holds it for writing sees every
- * device between two I/Os.  It also guards the list of devices.
+ * Lock order: ssds_lock, power_lock, ssd->lock.  I/O holds power_lock for reading
+ * from its first page to its last, so that whoever holds it for writing sees every
+ * device between two I/Os.
  */
+static DEFINE_MUTEX(ssds_lock);		/* guards the list of devices */
 DEFINE_STATIC_PERCPU_RWSEM(power_lock);
 static LIST_HEAD(ssds);
 
@@ -474,6 +476,16 @@ static void ssd_release(struct ssd *ssd, unsigned long hold)
 		ssd_do(ssd, bio);
 }
 
+static void ssd_release_all(void)
+{
+	struct ssd *ssd;
+
+	mutex_lock(&ssds_lock);
+	list_for_each_entry(ssd, &ssds, list)
+		ssd_release(ssd, 0);
+	mutex_unlock(&ssds_lock);
+}
+
 static int ssdsim_map(struct dm_target *ti, struct bio *bio)
 {
 	struct ssd *ssd = ti->private;
@@ -587,28 +599,34 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	} else if (!strcasecmp(argv[0], "power_on")) {
 		ssd_power_on(ssd);
 	} else if (!strcasecmp(argv[0], "power_cut_all")) {
+		mutex_lock(&ssds_lock);
 		percpu_down_write(&power_lock);
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_power_cut(ssd, seed);
 		percpu_up_write(&power_lock);
+		mutex_unlock(&ssds_lock);
 	} else if (!strcasecmp(argv[0], "power_on_all")) {
+		mutex_lock(&ssds_lock);
 		percpu_down_write(&power_lock);
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_power_on(ssd);
 		percpu_up_write(&power_lock);
+		mutex_unlock(&ssds_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "hold")) {
 		ssd_hold(ssd, kind);
 	} else if (argc == 2 && !strcasecmp(argv[0], "hold_all")) {
-		percpu_down_write(&power_lock);
+		mutex_lock(&ssds_lock);
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_hold(ssd, kind);
-		percpu_up_write(&power_lock);
+		mutex_unlock(&ssds_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
 		WRITE_ONCE(ssd->fail_discards, yes);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
 	} else if (!strcasecmp(argv[0], "release")) {
 		ssd_release(ssd, 0);
+	} else if (!strcasecmp(argv[0], "release_all")) {
+		ssd_release_all();
 	} else if (!strcasecmp(argv[0], "step")) {
 		ssd_release(ssd, READ_ONCE(ssd->hold));
 	} else {
@@ -687,9 +705,9 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	INIT_LIST_HEAD(&ssd->cache);
 	spin_lock_init(&ssd->hold_lock);
 	ssd_time_init(&ssd->time);
-	percpu_down_write(&power_lock);
+	mutex_lock(&ssds_lock);
 	list_add_tail(&ssd->list, &ssds);
-	percpu_up_write(&power_lock);
+	mutex_unlock(&ssds_lock);
 
 	ti->private = ssd;
 	ti->num_flush_bios = 1;
@@ -707,9 +725,9 @@ static void ssdsim_dtr(struct dm_target *ti)
 	struct ssd_slot *slot;
 	unsigned long index;
 
-	percpu_down_write(&power_lock);
+	mutex_lock(&ssds_lock);
 	list_del(&ssd->list);
-	percpu_up_write(&power_lock);
+	mutex_unlock(&ssds_lock);
 	ssd_time_exit(&ssd->time);
 
 	xa_for_each(&ssd->slots, index, slot) {

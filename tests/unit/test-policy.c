@@ -2,6 +2,8 @@
 /*
  * Policy: limits, throttle, efforts.
  */
+#include <string.h>
+
 #include "policy.h"
 #include "tap.h"
 
@@ -196,6 +198,52 @@ static void test_load(void)
 	      "a heartbeat is no load");
 }
 
+/* What those in @count give back, in stripes, when it is packed. */
+static u32 given_back(unsigned int d, const u32 *count)
+{
+	u32 dead = 0, i;
+
+	for (i = 1; i < d; i++)
+		dead += count[i] * (d - i);
+	return dead / d;
+}
+
+static void test_victims(void)
+{
+	u32 count[6] = { 7, 2, 0, 100, 100, 9 };
+
+	CHECK(fusion_victims_choose(6, 5, 1, 1000, count) == 2 &&
+	      count[0] == 0 && count[1] == 2 && count[3] == 0,
+	      "the emptiest first; nothing is to be done for empty ones");
+	CHECK(given_back(6, count) == 1, "and no more than give back what is wanted");
+
+	memcpy(count, (u32 [6]){ 0, 2, 0, 100, 100, 9 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 4, 1000, count) == 7 && count[3] == 5,
+	      "then those with more");
+	CHECK(given_back(6, count) == 4, "until it is enough");
+
+	memcpy(count, (u32 [6]){ 0, 2, 0, 100, 100, 9 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 3, 1000, 1000, count) == 102 &&
+	      count[4] == 0 && count[5] == 0,
+	      "none that are not worth it, whatever is wanted");
+
+	memcpy(count, (u32 [6]){ 0, 2, 0, 100, 100, 9 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 1000, 50, count) == 50 && count[3] == 48,
+	      "no more than can be looked for");
+
+	memcpy(count, (u32 [6]){ 0, 1 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 16, 1000, count) == 0,
+	      "one alone would only be moved");
+	memcpy(count, (u32 [6]){ 0, 0, 0, 0, 0, 5 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 16, 1000, count) == 0,
+	      "also five that lack one slot each");
+	memcpy(count, (u32 [6]){ 0, 0, 0, 0, 0, 6 }, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 16, 1000, count) == 6,
+	      "six of these become five");
+	memset(count, 0, sizeof(count));
+	CHECK(fusion_victims_choose(6, 5, 16, 1000, count) == 0, "of nothing, nothing");
+}
+
 int main(void)
 {
 	RUN(test_limit);
@@ -204,6 +252,7 @@ int main(void)
 	RUN(test_share);
 	RUN(test_convert);
 	RUN(test_compact);
+	RUN(test_victims);
 	RUN(test_load);
 	return tap_done();
 }
