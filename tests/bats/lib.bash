@@ -130,11 +130,11 @@ clean_up() {
 		status=1
 	fi
 	no_module_users || { echo "the module has $(module_users) users"; status=1; }
-	# Pages that take memory.
+	# Pages that take memory.  What is not flushed comes back with a power cut.
 	dmsetup status --target ssdsim | awk '$(NF - 1) > 0 { sub(":", "", $1); print $1 }' |
 		while read -r name; do
-			blkdiscard -f "/dev/mapper/$name" 2>/dev/null
-		done
+			blkdiscard -f "/dev/mapper/$name" && sync "/dev/mapper/$name"
+		done 2>/dev/null
 	return $status
 }
 
