@@ -47,6 +47,15 @@ static inline void fusion_band_use(struct fusion_band *b, s32 more)
 		list_move_tail(&b->list, full ? &class->bands : &class->full);
 }
 
+/*
+ * Stripes of @class beyond its reserve that are for blocks which are there
+ * already, and those of one set more.
+ */
+static inline u32 fusion_class_margin(const struct fusion_class *class)
+{
+	return fusion_margin_stripes(READ_ONCE(class->stripes)) + class->p + 1;
+}
+
 /* What the record of a stripe says: FUSION_LIVE_. */
 static inline u8 fusion_stripe_live(const struct fusion_disk_stripe *disk)
 {

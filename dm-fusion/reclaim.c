@@ -235,6 +235,13 @@ static bool reclaim_close_sets(struct fusion_pool *pool)
 	return any;
 }
 
+/* Is @class short of space? */
+static bool class_short(struct fusion_space *s, struct fusion_class *class)
+{
+	return fusion_space_available_blocks(s, class) < s->slow_zone ||
+		!fusion_space_may_grow(s, class);
+}
+
 /* Other classes may have bands that they could do without. */
 static bool reclaim_evacuate(struct fusion_pool *pool)
 {
@@ -247,8 +254,9 @@ static bool reclaim_evacuate(struct fusion_pool *pool)
 		fusion_space_keep(s);
 		return false;
 	}
-	if (!class ||
-	    fusion_space_available_blocks(s, class) >= s->slow_zone)
+	/* what is on its way counts: here, and for those who could do without */
+	if (!class || !class_short(s, class) || fusion_commit_and_free(pool) ||
+	    !class_short(s, class))
 		return false;
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
 		if (s->class[i] != class &&

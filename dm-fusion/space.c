@@ -166,8 +166,7 @@ u64 fusion_space_available_blocks(struct fusion_space *s,
 
 bool fusion_space_may_grow(struct fusion_space *s, struct fusion_class *class)
 {
-	u32 margin = fusion_margin_stripes(READ_ONCE(class->stripes)) +
-		class->p + 1;
+	u32 margin = fusion_class_margin(class);
 
 	return READ_ONCE(class->free) >= class_reserve(class) + margin ||
 		class_available(s, class) >= margin;

@@ -110,7 +110,7 @@ static u64 spare_elsewhere(struct fusion_space *s, struct fusion_class *class,
 	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded);
 	u64 keep = b->stripes - b->used +
 		fusion_reserve_stripes(READ_ONCE(class->stripes)) +
-		s->slow_zone / class->k;
+		max_t(u64, s->slow_zone / class->k, fusion_class_margin(class));
 
 	return free > keep ? free - keep : 0;
 }

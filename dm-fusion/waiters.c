@@ -165,6 +165,9 @@ struct fusion_class *fusion_waiters_class(struct fusion_pool *pool)
 
 	spin_lock_irq(&pool->waiters_lock);
 	w = list_first_entry_or_null(&pool->waiters, struct fusion_waiter, list);
+	if (!w)
+		w = list_first_entry_or_null(&pool->parked,
+					     struct fusion_waiter, list);
 	if (w)
 		class = w->volume->class;
 	spin_unlock_irq(&pool->waiters_lock);

@@ -240,18 +240,28 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
-@test "bands of a class that has room are emptied for one that has none" {
+# take_all_bands DATA: t-v0 does; $stripes.
+take_all_bands() {
 	member_sectors=$((16 << 11))
 	make_pool
-	volume 0 256 5
-	# No band is left to others, and two stripes of five in each.
+	volume 0 256 "$1"
+	stripe=$((64 * $1 << 10))
 	parameter no_space_timeout 1
-	run ! dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock
+	run ! dd if=/dev/urandom of=/dev/mapper/t-v0 bs=$stripe oflag=direct iflag=fullblock
 	stripes=$(sed -n 's/^\([0-9]*\)+.* records out/\1/p' <<<"$output")
 	parameter no_space_timeout 60
+}
+# Two stripes of five are left in each of its bands: none is free.
+leave_some_of_each() {
+	local i
 	for ((i = 0; i + 5 <= stripes; i += 5)); do
-		blkdiscard -o $((i * 320 << 10)) -l $((3 * 320 << 10)) /dev/mapper/t-v0
+		blkdiscard -o $((i * stripe)) -l $((3 * stripe)) /dev/mapper/t-v0
 	done
+}
+
+@test "bands of a class that has room are emptied for one that has none" {
+	take_all_bands 5
+	leave_some_of_each
 	flush
 	before=$(sum 0)
 	volume 1 16 3
@@ -269,6 +279,18 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+@test "and for one that has been waiting since before there was room" {
+	take_all_bands 3
+	volume 1 16 5 2
+	random_to 1 0 4096 3>&- &
+	writer=$!
+	wait_for 20 out_of_space
+	leave_some_of_each
+	wait $writer
+	wait_for 20 in_rw
+	parity_fits
+}
+
 # Small: what the oracle's volumes hold is most of what bands of three classes do.
 oracle_pool() {
 	member_sectors=$((16 << 11))
@@ -281,7 +303,7 @@ come_and_go() {
 	local i
 	for ((i = 10; ; i++)); do
 		[ ! -e "$1" ] || return 0
-		volume $i 2 $((3 + i % 2 * 2))
+		volume $i 2 $((3 + i % 3))
 		random 512 >"$BATS_TEST_TMPDIR/passing"
 		dd if="$BATS_TEST_TMPDIR/passing" of=/dev/mapper/t-v$i bs=96k oflag=direct iflag=fullblock status=none
 		message convert
