@@ -97,9 +97,13 @@ ext4_on_lvm() {
 	ext4_on_lvm
 	random 8 >"$a/kept"
 	random 30 >"$a/gone"
+	# A block of extents, which an inode has no room for, while there is space.
+	for at in 0 1 2 3 4 5; do
+		dd if=/dev/zero of="$a/big" bs=4k seek=$((at << 12)) count=1 conv=notrunc status=none
+	done
 	sync -f "$a"
 	sum=$(md5sum <"$a/kept")
-	run ! squeezed dd if=/dev/zero of="$a/big" bs=1M count=450 conv=fsync
+	run ! squeezed dd if=/dev/zero of="$a/big" bs=1M count=450 conv=notrunc,fsync
 	echo "$output"
 	out_of_space
 	# Its journal and inodes are written all the same.
