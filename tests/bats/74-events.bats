@@ -17,10 +17,6 @@ random_to() {
 	random "$2" | dd of=/dev/mapper/t-v0 bs="${3:-64k}" iflag=fullblock oflag=direct,seek_bytes \
 		seek=$(($1 << 12)) status=none
 }
-letter() {
-	head -c "$2" /dev/zero | tr '\0' "$1" |
-		dd of=/dev/mapper/t-v0 bs="$2" oflag=direct,seek_bytes seek="${3:-0}" status=none
-}
 
 # --- tracepoints -------------------------------------------------------------
 
@@ -54,19 +50,6 @@ of_this_pool() {
 # Each stripe was told of once.
 distinct() { [ -z "$(traced "$@" | cut -d' ' -f2 | sort | uniq -d)" ]; }
 
-# stalled COMMAND...: runs while conversion waits for reads, which the SSDs keep back.
-stalled() {
-	local pid
-	udevadm settle
-	hold reads
-	message convert 3>&- &
-	pid=$!
-	wait_for 20 held 1
-	"$@"
-	release
-	wait $pid
-}
-
 @test "fusion_convert and fusion_compact add up to what the counters say" {
 	make_pool
 	volume 0 8 3
@@ -96,7 +79,7 @@ stalled() {
 	letter a 4096 65536
 	flush
 	trace
-	stalled letter b 4096
+	stalled reads letter b 4096
 	traced compact
 	[ "$(traced_count compact result=0)" -eq 1 ]
 	# pages that are zeros are not read
@@ -139,9 +122,9 @@ stalled() {
 	flush
 	trace
 	# Twice they are left alone.
-	stalled every_block
+	stalled reads every_block
 	[ "$(traced_count convert result=-16)" -ge 1 ]
-	stalled every_block
+	stalled reads every_block
 	[ "$(traced_count convert frozen=1)" -eq 0 ]
 	given_up=$(traced_count convert result=-16)
 	[ "$given_up" -eq "$(counter convert_gave_up)" ]
@@ -150,15 +133,6 @@ stalled() {
 	[ "$(traced_count convert frozen=1 result=0)" -ge 1 ]
 	[ "$(traced_count convert result=-16)" -eq "$given_up" ]
 	[ "$(traced_count convert result=0)" -eq "$(counter converted)" ]
-}
-every_block() {
-	local i pids=
-	for ((i = 0; i < 24; i++)); do
-		letter b 4096 $((i << 16)) 3>&- &
-		pids+=" $!"
-	done
-	# shellcheck disable=SC2086
-	wait $pids
 }
 
 @test "fusion_reclaim says how hard the background works" {

@@ -35,12 +35,6 @@ full_pool() {
 	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=$((64 * $2))k oflag=direct iflag=fullblock count=$((blocks / $2)) status=none
 	blocks=$((blocks / $2 * $2))
 }
-random() { head -c $(($1 << 12)) /dev/urandom; }
-# random_to VOLUME PAGE PAGES [CHUNK]
-random_to() {
-	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($2 << 12)) status=none
-}
 none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 # Sets of 2 MiB of data: 32 blocks.
 some_sets() {

@@ -8,12 +8,6 @@ source "$BATS_TEST_DIRNAME/power.bash"
 
 cuts=${FUSION_RAID6_CUTS:-8}
 
-random() { head -c $(($1 << 12)) /dev/urandom; }
-# random_to VOLUME PAGE PAGES [CHUNK]
-random_to() {
-	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($2 << 12)) status=none
-}
 member_devices() {
 	for ((i = 0; i < members; i++)); do
 		echo "/dev/mapper/t-m$i"

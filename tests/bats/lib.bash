@@ -278,6 +278,53 @@ parity_fits() {
 	[ "$(counter scrub_mismatches)" -eq 0 ]
 }
 
+# --- what is written ----------------------------------------------------------
+
+# Pages of 4 KiB.
+random() { head -c $(($1 << 12)) /dev/urandom; }
+# random_to VOLUME PAGE PAGES [CHUNK]
+random_to() {
+	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
+		seek=$(($2 << 12)) status=none
+}
+
+# stalled KIND COMMAND...: while conversion waits for an I/O of that kind, which
+# the SSDs keep back, the command is run; then it goes on.
+stalled() {
+	local kind=$1 pid
+	shift
+	# Its probing would wait, too, with the page cache locked.
+	udevadm settle
+	hold "$kind"
+	message convert 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	"$@"
+	release
+	wait $pid
+}
+# letter LETTER BYTES [AT [COUNT]]: so many bytes, so many times.
+letter() {
+	local all=$BATS_TEST_TMPDIR/$1 new
+	[ -e "$all" ] || {
+		# whole, for those who write at the same time
+		new=$(mktemp -p "$BATS_TEST_TMPDIR")
+		head -c $((2 << 20)) /dev/zero | tr '\0' "$1" >"$new"
+		mv "$new" "$all"
+	}
+	dd if="$all" of=/dev/mapper/t-v0 bs="$2" count="${4:-1}" oflag=direct,seek_bytes seek="${3:-0}" status=none
+}
+# A page of every block becomes a b, all at once.
+every_block() {
+	local i pids=
+	for ((i = 0; i < 24; i++)); do
+		letter b 4096 $((i << 16)) 3>&- &
+		pids+=" $!"
+	done
+	# shellcheck disable=SC2086
+	wait $pids
+}
+
 # --- module parameters and slabs ---------------------------------------------
 
 parameter() { echo "$2" >"/sys/module/dm_fusion/parameters/$1"; }
