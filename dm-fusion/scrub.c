@@ -10,9 +10,9 @@
 
 #define DM_MSG_PREFIX "fusion"
 
-/* The next RAID stripe from *@id on, with a grace reference.  -ENODATA: none. */
-static int scrub_next(struct fusion_pool *pool, u64 *id, u64 *written,
-		      struct fusion_stripe_pool **sp, unsigned int *grace)
+/* The next RAID stripe from *@id on, and what it takes.  -ENODATA: none. */
+static int scrub_next(struct fusion_pool *pool, u64 *id,
+		      struct fusion_stripe_pool **sp)
 {
 	struct fusion_disk_stripe disk;
 	int r;
@@ -28,6 +28,26 @@ static int scrub_next(struct fusion_pool *pool, u64 *id, u64 *written,
 					       fusion_space_class_of(&pool->space, *id));
 		r = *sp ? 0 : -ENOMEM;
 	}
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+/*
+ * A grace reference to RAID stripe @id of @class: only then, as who has a
+ * stripe's memory may be waiting for a commit.  -ENODATA: it is none any more.
+ */
+static int scrub_enter(struct fusion_pool *pool, struct fusion_class *class,
+		       u64 id, u64 *written, unsigned int *grace)
+{
+	struct fusion_disk_stripe disk;
+	u64 found = id;
+	int r;
+
+	mutex_lock(&pool->commit_lock);
+	r = fusion_md_next_stripe(pool->md, &found, &disk);
+	if (!r && (found != id || disk.state != FUSION_STRIPE_RAID ||
+		   fusion_space_class_of(&pool->space, id) != class))
+		r = -ENODATA;
 	if (!r) {
 		*written = le64_to_cpu(disk.written);
 		*grace = fusion_grace_enter(&pool->grace);
@@ -58,6 +78,28 @@ static int scrub_look(struct fusion_stripe *stripe, u64 id, u64 written)
 	return r;
 }
 
+static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
+			u64 id)
+{
+	struct fusion_pool *pool = stripe->pool;
+	unsigned int grace;
+	u64 written;
+	int r;
+
+	r = scrub_enter(pool, stripe->class, id, &written, &grace);
+	if (r)
+		return r == -ENODATA ? 0 : r;
+	r = scrub_look(stripe, id, written);
+	fusion_grace_leave(&pool->grace, grace);
+	WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
+	if (r == -EILSEQ) {
+		WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
+		DMERR_LIMIT("%s: stripe %llx: the parity does not fit",
+			    fusion_pool_name(pool), id);
+	}
+	return r;
+}
+
 static int scrub_all(struct fusion_background *b)
 {
 	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
@@ -66,26 +108,18 @@ static int scrub_all(struct fusion_background *b)
 						scrub);
 	struct fusion_stripe_pool *sp;
 	struct fusion_stripe *stripe;
-	unsigned int grace;
 	int r, error = 0;
-	u64 id, written;
+	u64 id;
 
 	for (id = 0;; id++) {
 		if (fusion_background_stopping(b))
 			return -EINTR;
-		r = scrub_next(pool, &id, &written, &sp, &grace);
+		r = scrub_next(pool, &id, &sp);
 		if (r)
 			return r == -ENODATA ? error : r;
 		stripe = fusion_stripe_get(sp);
-		r = scrub_look(stripe, id, written);
+		r = scrub_stripe(scrub, stripe, id);
 		fusion_stripe_put(sp, stripe);
-		fusion_grace_leave(&pool->grace, grace);
-		WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
-		if (r == -EILSEQ) {
-			WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
-			DMERR_LIMIT("%s: stripe %llx: the parity does not fit",
-				    fusion_pool_name(pool), id);
-		}
 		if (r && error != -EILSEQ)
 			error = r;
 		cond_resched();
