@@ -33,6 +33,9 @@ void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode)
 		if (old == mode || (old >= FUSION_RO && mode < old))
 			return;
 	} while (!try_cmpxchg(&pool->mode, &old, mode));
+	/* before the commit mutex is let go, if it was a commit that failed */
+	if (mode >= FUSION_RO)
+		WRITE_ONCE(pool->space.frozen, true);
 	if (mode == FUSION_RW)
 		DMINFO("%s: the pool is %s again", fusion_pool_name(pool),
 		       name[mode]);

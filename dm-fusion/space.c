@@ -214,6 +214,9 @@ static bool band_loadable(const struct fusion_band *b,
 /*
  * Load one more band of @class; if @room, one that has free stripes.
  * -ENOENT: there is none.
+ *
+ * Not after a commit that failed: what it released, the metadata that the next
+ * start finds refers to, and the trees that are open say something else.
  */
 static int class_load(struct fusion_space *s, struct fusion_class *class,
 		      bool room, struct mutex *commit_lock)
@@ -222,6 +225,10 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 	u32 i;
 
 	mutex_lock(commit_lock);
+	if (READ_ONCE(s->frozen)) {
+		mutex_unlock(commit_lock);
+		return -EIO;
+	}
 	fusion_grace_wait(s->grace);
 	if (s->has_dying) {
 		/* what died while that period was under way */

@@ -105,6 +105,7 @@ struct fusion_space {
 	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
+	bool frozen;			/* by a mode that no commit follows */
 	struct fusion_band *evacuated;	/* or NULL */
 
 	bool passdown;			/* keep what is emptied; while suspended */

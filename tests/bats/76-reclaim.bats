@@ -14,7 +14,10 @@ test_setup() {
 	background=auto
 	spares=0 member_sectors=$((32 << 11))
 }
-test_teardown() { parameter no_space_timeout 60; }
+test_teardown() {
+	parameter no_space_timeout 60
+	dmsetup resume t-meta 2>/dev/null || :
+}
 
 # overwrite VOLUME SIZE [OPTION...]: at random, with data that is verified.
 overwrite() {
@@ -282,6 +285,40 @@ leave_some_of_each() {
 	leave_some_of_each
 	wait $writer
 	wait_for 20 in_rw
+	parity_fits
+}
+
+# meta_table TARGET...: of the metadata device, from now on.
+meta_table() {
+	dm reload t-meta --table "0 $meta_sectors $*"
+	dm resume t-meta
+}
+# tasks_in FUNCTION COUNT: so many.  Without asking dmsetup: the commit is held up.
+tasks_in() { [ "$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c " $1+")" -ge "$2" ]; }
+
+@test "what a commit that failed would have freed is not written to" {
+	background=paused
+	take_all_bands 3
+	flush
+	sum=$(sum 0)
+	udevadm settle
+	dm suspend --noflush --nolockfs t-meta
+	# More than makes writes slow, and where stripes are drawn next.
+	kept=$(((stripes - 24) * stripe))
+	blkdiscard -f -o $kept -l $((24 * stripe)) /dev/mapper/t-v0
+	wait_for 20 tasks_in fusion_md_commit 1
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=$stripe --iodepth=16 \
+		--size=$kept --name=w --filename=/dev/mapper/t-v0 --output=/dev/null 3>&- &
+	writer=$!
+	wait_for 20 tasks_in fusion_space_refill 4
+	meta_table error
+	wait $writer && false
+	[ "$(mode)" = ro ]
+	stop_pool
+	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	start_pool
+	volume_device 0 $((256 << 11))
+	[ "$(sum 0)" = "$sum" ]
 	parity_fits
 }
 
