@@ -10,7 +10,8 @@
 /* Is it known which stripes of @b are in use, and not only how many? */
 static inline bool fusion_band_loaded(const struct fusion_band *b)
 {
-	return b->used_bits;
+	/* acquire: and then all of it, see band_publish() */
+	return smp_load_acquire(&b->used_bits);
 }
 
 /*
@@ -69,5 +70,11 @@ static inline u8 fusion_stripe_live(const struct fusion_disk_stripe *disk)
 
 /* Forget which stripes of @b are in use. */
 void fusion_band_unload(struct fusion_band *b);
+
+/*
+ * If nothing of @b, which is loaded, is in use: it is of no class any more, and
+ * free.  Under space->lock, with class->lock not held.
+ */
+bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b);
 
 #endif /* DM_FUSION_BAND_H */

@@ -99,10 +99,14 @@ static int convert_steps(struct fusion_move *m, struct fusion_set *set)
 
 /* ---- sets ---- */
 
-/* The blocks whose primaries are in @set. */
-static void convert_find(struct fusion_move *m, const struct fusion_set *set)
+/*
+ * The blocks whose primaries are in @set.  All of them: a stripe that is sealed
+ * without one would have no parity for it.
+ */
+static int convert_find(struct fusion_move *m, const struct fusion_set *set)
 {
 	unsigned int i;
+	int r;
 
 	m->to = set->stripe[0];
 	for (i = 0; i < set->class->d; i++) {
@@ -110,10 +114,14 @@ static void convert_find(struct fusion_move *m, const struct fusion_set *set)
 		    !fusion_move_set(m, i, set->owner[i],
 				     fusion_place(m->to, i)))
 			continue;
+		r = fusion_move_there(m, i);
+		if (r < 0)
+			return r;
 		/* a block may own two slots, but be in one */
-		if (!fusion_move_there(m, i))
+		if (!r)
 			fusion_move_clear(m, i);
 	}
+	return 0;
 }
 
 static int convert_set(struct fusion_move *m, struct fusion_set *set,
@@ -121,19 +129,22 @@ static int convert_set(struct fusion_move *m, struct fusion_set *set,
 {
 	struct fusion_stripe_pool *sp;
 	unsigned int grace;
-	int r = -ENODATA;
-	bool there;
+	bool there = false;
+	int r;
 
 	sp = fusion_stripe_background(m->pool, set->class);
 	if (!sp)
 		return -ENOMEM;
 	m->stripe = fusion_stripe_get(sp);
-	convert_find(m, set);
-	if (freeze)
+	r = convert_find(m, set);
+	if (!r && freeze)
 		fusion_move_hold_wait(m);
-	there = fusion_sets_enter(&m->pool->space, set, &grace);
+	if (!r)
+		there = fusion_sets_enter(&m->pool->space, set, &grace);
 	if (there)
 		r = convert_steps(m, set);
+	else if (!r)
+		r = -ENODATA;
 	trace_fusion_convert(m, freeze, r);
 	fusion_move_end(m);
 	if (there)

@@ -318,12 +318,12 @@ static void large_step(struct work_struct *work)
 		fusion_wait_for_room(pool, &large->waiter);
 		return;
 	}
+	fusion_waiter_look(pool, &large->waiter);
 	if (READ_ONCE(pool->metadata_low)) {
 		large_wait(large, false);
 		return;
 	}
 	r = large_prepare(large);
-	fusion_waiter_look(pool, &large->waiter);
 	if (!r && unlikely(!fusion_space_may_grow(&pool->space, class)) &&
 	    large_grows(large)) {
 		large_wait(large, true);

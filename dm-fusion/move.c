@@ -22,6 +22,11 @@ bool fusion_move_set(struct fusion_move *m, unsigned int i, u64 key, u64 from)
 	b->from = from;
 	b->mask = 0;
 	b->base = 0;
+	/* a volume that was made since, with the same number */
+	if (b->volume && b->volume->class != m->stripe->class) {
+		fusion_volume_put(b->volume);
+		b->volume = NULL;
+	}
 	return b->volume;
 }
 
@@ -60,11 +65,12 @@ static enum move_found move_find(struct fusion_move *m, unsigned int i,
 	return READ_ONCE((*ov)->base) == b->from ? MOVE_BASE : MOVE_GONE;
 }
 
-bool fusion_move_there(struct fusion_move *m, unsigned int i)
+int fusion_move_there(struct fusion_move *m, unsigned int i)
 {
 	struct fusion_move_block *b = &m->slot[i];
 	struct fusion_overlay *ov;
 	enum move_found found;
+	int r;
 
 	for (;;) {
 		rcu_read_lock();
@@ -72,8 +78,9 @@ bool fusion_move_there(struct fusion_move *m, unsigned int i)
 		rcu_read_unlock();
 		if (found != MOVE_MISS)
 			return found != MOVE_GONE;
-		if (fusion_volume_load(b->volume, b->block, true))
-			return false;
+		r = fusion_volume_load(b->volume, b->block, true);
+		if (r)
+			return r;
 	}
 }
 

@@ -47,14 +47,17 @@ struct fusion_move {
 /* Begin with nothing. */
 void fusion_move_init(struct fusion_move *m, struct fusion_pool *pool);
 /*
- * Slot @i is for the block with @key, if it is at @from.  False: its volume is
- * gone.
+ * Slot @i is for the block with @key, if it is at @from.  @m->stripe is set.
+ * False: its volume is gone.
  */
 bool fusion_move_set(struct fusion_move *m, unsigned int i, u64 key, u64 from);
 /* Forget slot @i. */
 void fusion_move_clear(struct fusion_move *m, unsigned int i);
-/* Is slot @i's block at @from, as the map in core has it?  Sleeps. */
-bool fusion_move_there(struct fusion_move *m, unsigned int i);
+/*
+ * Is slot @i's block at @from, as the map in core has it?  1, 0, or an error: it
+ * is not known.  Sleeps.
+ */
+int fusion_move_there(struct fusion_move *m, unsigned int i);
 
 /* Try to hold slot @i's block; false: it is hot. */
 bool fusion_move_hold(struct fusion_move *m, unsigned int i);

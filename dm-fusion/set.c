@@ -206,7 +206,7 @@ static void set_record(struct fusion_space *s, struct fusion_set *set)
 	fusion_epoch_exit(shard, flags);
 }
 
-void fusion_set_put(struct fusion_space *s, struct fusion_set *set)
+bool fusion_set_put(struct fusion_space *s, struct fusion_set *set)
 {
 	struct fusion_class *class = set->class;
 	unsigned long flags;
@@ -217,6 +217,7 @@ void fusion_set_put(struct fusion_space *s, struct fusion_set *set)
 	spin_unlock_irqrestore(&class->lock, flags);
 	if (closed)
 		set_record(s, set);
+	return closed;
 }
 
 /* An open set of @class that nothing is being written to, taken out. */

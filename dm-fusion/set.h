@@ -51,8 +51,11 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 				   struct fusion_class *class, u64 key,
 				   struct fusion_top *top);
 
-/* The write to a drawn place has ended, its change, if any, is recorded. */
-void fusion_set_put(struct fusion_space *s, struct fusion_set *set);
+/*
+ * The write to a drawn place has ended, its change, if any, is recorded.  True:
+ * with it the set has closed, and the caller has a commit come soon.
+ */
+bool fusion_set_put(struct fusion_space *s, struct fusion_set *set);
 
 /*
  * Close the open sets of @class that nothing is being written to, drawn or

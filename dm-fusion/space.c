@@ -40,7 +40,6 @@ static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
 	b->emptied_bits = bits + 4 * longs;
 	b->template_used = (u16 *)(bits + 4 * longs + more);
 	b->bits = bits;
-	b->used_bits = bits;
 	return 0;
 }
 
@@ -64,13 +63,15 @@ static u32 band_stripes(struct fusion_space *s, struct fusion_class *class)
 				   class->k);
 }
 
-/* Give a band that is loaded to the draws of its class. */
+/* A band is loaded: it goes to the draws of its class. */
 static void band_publish(struct fusion_band *b)
 {
 	struct fusion_class *class = b->class;
 	unsigned long flags;
 
 	spin_lock_irqsave(&class->lock, flags);
+	/* release: who sees that it is loaded sees what has been */
+	smp_store_release(&b->used_bits, b->bits);
 	class->free += b->stripes - b->used;
 	list_add_tail(&b->list,
 		      b->used < b->stripes ? &class->bands : &class->full);
@@ -125,7 +126,7 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 			r = -EIO;
 			break;
 		}
-		__set_bit(fusion_stripe_index(stripe), b->used_bits);
+		__set_bit(fusion_stripe_index(stripe), b->bits);
 		b->live[fusion_stripe_index(stripe)] = fusion_stripe_live(&disk);
 		++*fusion_band_template(s, b, fusion_stripe_index(stripe));
 		used++;

@@ -323,8 +323,12 @@ int fusion_volumes_delete_marked(struct fusion_pool *pool)
 		fusion_map_drop_volume(&pool->map, v->id);
 		do {
 			/* the mark is durable: the next activation goes on */
-			r = READ_ONCE(pool->active) ?
-				delete_step(pool, v, &done) : -EINTR;
+			if (!READ_ONCE(pool->active))
+				r = -EINTR;
+			else if (!fusion_pool_writable(pool))
+				r = -EIO;
+			else
+				r = delete_step(pool, v, &done);
 			/* let others commit between the steps */
 			mutex_unlock(&pool->commit_lock);
 			cond_resched();

@@ -90,6 +90,9 @@ static void waiter_add(struct fusion_pool *pool, struct fusion_waiter *w,
 	spin_lock_irqsave(&pool->waiters_lock, flags);
 	/* after this, changes that free space are in this epoch or earlier */
 	w->epoch = READ_ONCE(pool->epochs.current_number);
+	/* a look for space before the last freeing says nothing */
+	if (w->freed != pool->freed)
+		w->judged = false;
 	if (!fusion_pool_writable(pool))
 		status = BLK_STS_IOERR;
 	else
@@ -111,9 +114,6 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume)
 {
 	w->volume = volume;
-	/* a look for space before the last freeing says nothing */
-	if (w->freed != READ_ONCE(pool->freed))
-		w->judged = false;
 	waiter_add(pool, w, &pool->waiters);
 	fusion_reclaim_kick(pool);
 }

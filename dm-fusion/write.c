@@ -225,9 +225,9 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 
 	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
+	fusion_waiter_look(pool, &io->waiter);
 	if (unlikely(READ_ONCE(pool->metadata_low)))
 		return write_wait(io, false);
-	fusion_waiter_look(pool, &io->waiter);
 	if (unlikely(!fusion_space_may_grow(&pool->space, class)) && !t->base)
 		return write_wait(io, true);
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
@@ -275,7 +275,9 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	t->overlay = ov;
 	t->base = entry;
 	if (ov) {
-		fusion_overlay_touch(ov);
+		/* who waits for the hold has not written yet */
+		if (io->held)
+			fusion_overlay_touch(ov);
 		t->epoch = READ_ONCE(ov->epoch);
 		t->top = ov->top;
 	}
@@ -462,7 +464,9 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 			fusion_update_cancel(&pool->map, &io->update);
 	}
 	if (io->set) {
-		fusion_set_put(&pool->space, io->set);
+		/* a set that closes is recorded, even if the write is not */
+		if (fusion_set_put(&pool->space, io->set))
+			fusion_commit_soon(pool);
 	} else if (unlikely(*status)) {
 		io->status = *status;
 		fusion_defer(io, pool->io_wq, write_failed_work);
