@@ -90,6 +90,20 @@ static void band_free(struct fusion_space *s, struct fusion_band *b)
 	s->free_band_count++;
 }
 
+bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b)
+{
+	struct fusion_class *class = b->class;
+	unsigned long flags;
+	bool empty;
+
+	spin_lock_irqsave(&class->lock, flags);
+	empty = band_withdraw(b);
+	spin_unlock_irqrestore(&class->lock, flags);
+	if (empty)
+		band_free(s, b);
+	return empty;
+}
+
 /* Nothing is drawn from @b's template @t until it returns.  Under class->lock. */
 static void template_empty(struct fusion_space *s, struct fusion_band *b, u32 t)
 {

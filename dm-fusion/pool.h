@@ -132,6 +132,7 @@ struct fusion_reclaim {
 	u64 asked_number;		/* sets up to this one */
 	bool asked_stripes;		/* and RAID stripes */
 	int error;			/* of the first job that had one */
+	bool closed;			/* sets, when nothing was left last */
 	/* the tick's */
 	enum fusion_effort effort;
 	bool low_water;

@@ -114,7 +114,8 @@ static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 	if (r == -ENOENT || r == -ENOSPC)
 		r = fusion_convert_next(pool, m, number, busy,
 					effort == FUSION_INSIST);
-	return r == -ENOENT && busy ? -EAGAIN : r;
+	/* others than those that were looked at may be left */
+	return r == -ENOENT && (busy || number != U64_MAX) ? -EAGAIN : r;
 }
 
 /* Is more dead than a request leaves? */
@@ -149,13 +150,16 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 				     fusion_victim_live(effort, class->d));
 }
 
-/* The classes that have the least first: the others may rest if these do. */
+/*
+ * The classes that have the least first: the others may rest if these do.
+ * -ENOSPC: one that has not even a reserve has something to do, the others not.
+ */
 static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 {
 	struct fusion_space *s = &pool->space;
 	struct fusion_class *class;
 	u32 tried = 0;
-	int r = -ENOENT;
+	int r, none = -ENOENT;
 
 	do {
 		u64 least = U64_MAX, has;
@@ -170,10 +174,12 @@ static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 			class = s->class[i];
 		}
 		if (!class)
-			return -ENOENT;
+			return none;
 		tried |= 1U << class->index;
 		r = reclaim_class(pool, m, class);
-	} while (r == -ENOENT);
+		if (r == -ENOSPC)
+			none = r;
+	} while (r == -ENOENT || r == -ENOSPC);
 	return r;
 }
 
@@ -242,11 +248,23 @@ static bool class_short(struct fusion_space *s, struct fusion_class *class)
 		!fusion_space_may_grow(s, class);
 }
 
+/* The first class that is short and has somebody waiting for space; or NULL. */
+static struct fusion_class *reclaim_short(struct fusion_pool *pool)
+{
+	u32 classes = fusion_waiters_classes(pool);
+	struct fusion_space *s = &pool->space;
+
+	for (; classes; classes &= classes - 1)
+		if (class_short(s, s->class[__ffs(classes)]))
+			return s->class[__ffs(classes)];
+	return NULL;
+}
+
 /* Other classes may have bands that they could do without. */
 static bool reclaim_evacuate(struct fusion_pool *pool)
 {
-	struct fusion_class *class = fusion_waiters_class(pool);
 	struct fusion_space *s = &pool->space;
+	struct fusion_class *class;
 	unsigned int i;
 
 	if (READ_ONCE(s->evacuated)) {
@@ -255,14 +273,37 @@ static bool reclaim_evacuate(struct fusion_pool *pool)
 		return false;
 	}
 	/* what is on its way counts: here, and for those who could do without */
-	if (!class || !class_short(s, class) || fusion_commit_and_free(pool) ||
-	    !class_short(s, class))
+	if (!reclaim_short(pool) || fusion_commit_and_free(pool))
+		return false;
+	class = reclaim_short(pool);
+	if (!class)
 		return false;
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
 		if (s->class[i] != class &&
 		    fusion_space_load(s, s->class[i], &pool->commit_lock))
 			return false;
+	if (fusion_space_give_unused(s, class)) {
+		/* no grace period ends with that */
+		fusion_waiters_freed(pool);
+		return true;
+	}
 	return fusion_space_evacuate(s, class);
+}
+
+/*
+ * Make more of what there is for those who wait.  Closing sets may be enough;
+ * but a class that is written all the time always has some to close.
+ */
+static bool reclaim_more(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	bool again = READ_ONCE(rc->closed);
+	bool closed = reclaim_close_sets(pool);
+
+	WRITE_ONCE(rc->closed, closed);
+	if (closed && !again)
+		return true;
+	return reclaim_evacuate(pool) || closed;
 }
 
 /*
@@ -273,21 +314,32 @@ static void reclaim_exhausted(struct fusion_pool *pool, u64 news)
 {
 	struct fusion_space *s = &pool->space;
 
-	if (reclaim_waiting(pool) &&
-	    (reclaim_close_sets(pool) || reclaim_evacuate(pool))) {
+	if (!reclaim_waiting(pool)) {
+		fusion_space_keep(s);
+	} else if (reclaim_more(pool)) {
 		news = 0;
 		fusion_commit(pool);
 	}
 	WRITE_ONCE(s->reclaimable, false);
 	/* pairs with fusion_commit(): the number before the mark */
 	smp_mb();
-	if (READ_ONCE(pool->reclaim.news) != news) {
+	if (READ_ONCE(pool->reclaim.news) != news || READ_ONCE(s->evacuated)) {
 		WRITE_ONCE(s->reclaimable, true);
 		fusion_reclaim_kick(pool);
 	} else if (!list_empty_careful(&pool->waiters)) {
 		/* they are told by a commit; who is parked has been told */
 		fusion_commit_kick(pool);
 	}
+}
+
+/* A stripe was missing.  -ENOENT: none is on its way either. */
+static int reclaim_no_space(struct fusion_pool *pool)
+{
+	u64 freed = READ_ONCE(pool->freed);
+	int r;
+
+	r = fusion_commit_and_free(pool);
+	return !r && READ_ONCE(pool->freed) == freed ? -ENOENT : r;
 }
 
 static void reclaim_job(struct work_struct *work)
@@ -313,7 +365,7 @@ static void reclaim_job(struct work_struct *work)
 		if (!r)
 			r = reclaim_step(pool, job->move);
 		if (r == -ENOSPC)
-			r = fusion_commit_and_free(pool);
+			r = reclaim_no_space(pool);
 		else if (!r && reclaim_waiting(pool))
 			fusion_commit_kick(pool);
 		cond_resched();
@@ -323,7 +375,8 @@ static void reclaim_job(struct work_struct *work)
 		DMERR_LIMIT("%s: conversion or compaction ended with error %d",
 			    fusion_pool_name(pool), r);
 	}
-	if (atomic_dec_and_test(&rc->running) && r == -ENOENT)
+	/* what failed may fail for ever: nobody should wait for it */
+	if (atomic_dec_and_test(&rc->running) && r != -EAGAIN && r != -EINTR)
 		reclaim_exhausted(pool, news);
 }
 
@@ -463,7 +516,7 @@ static int reclaim_request(struct fusion_background *b)
 	reclaim_run(rc);
 	WRITE_ONCE(rc->asked_stripes, false);
 	WRITE_ONCE(rc->asked, false);
-	if (fusion_background_stopping(b))
+	if (fusion_background_stopping(b) || READ_ONCE(rc->stop))
 		return -EINTR;
 	if (!fusion_pool_writable(pool))
 		return -EIO;
@@ -539,8 +592,10 @@ void fusion_reclaim_start(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 
-	fusion_background_start(&rc->request);
 	WRITE_ONCE(rc->stop, false);
+	fusion_background_start(&rc->request);
+	/* nobody knows yet that there is nothing */
+	WRITE_ONCE(pool->space.reclaimable, true);
 	rc->sampled = jiffies;
 	WRITE_ONCE(rc->busy_since, jiffies);
 	fusion_reclaim_kick(pool);
@@ -551,8 +606,9 @@ void fusion_reclaim_stop(struct fusion_pool *pool)
 	struct fusion_reclaim *rc = &pool->reclaim;
 	unsigned int i;
 
-	fusion_background_stop(&rc->request);
+	/* first: jobs that somebody depends on do not rest by themselves */
 	WRITE_ONCE(rc->stop, true);
+	fusion_background_stop(&rc->request);
 	cancel_delayed_work_sync(&rc->tick);
 	for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
 		cancel_work_sync(&rc->job[i].work);

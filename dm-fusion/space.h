@@ -253,7 +253,13 @@ unsigned int fusion_space_victims(struct fusion_space *s,
  * already.  Sleeps.
  */
 bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to);
-/* It is kept by its class after all; if there is one.  Sleeps. */
+/*
+ * Free the bands of other classes in which nothing is in use, if these can do
+ * without: they were assigned and not drawn from, or what was drawn was not used.
+ * False: there are none.  Sleeps.
+ */
+bool fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to);
+/* It is kept by its class after all, if there is one.  Sleeps. */
 void fusion_space_keep(struct fusion_space *s);
 
 /* Is a band of @class being emptied?  A hint. */

@@ -103,16 +103,17 @@ out:
 
 /* ---- bands that are emptied for another class ---- */
 
-/* Free stripes of @class that are not in @b, beyond those that it needs. */
-static u64 spare_elsewhere(struct fusion_space *s, struct fusion_class *class,
-			   const struct fusion_band *b)
+/* Has @b's class room elsewhere for what is in it, and enough besides? */
+static bool band_can_go(struct fusion_space *s, const struct fusion_band *b)
 {
+	struct fusion_class *class = b->class;
+	u32 stripes = READ_ONCE(class->stripes);
 	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded);
-	u64 keep = b->stripes - b->used +
-		fusion_reserve_stripes(READ_ONCE(class->stripes)) +
-		max_t(u64, s->slow_zone / class->k, fusion_class_margin(class));
 
-	return free > keep ? free - keep : 0;
+	return free == stripes ||
+		free >= b->stripes + fusion_reserve_stripes(stripes) +
+			max_t(u64, s->slow_zone / class->k,
+			      fusion_class_margin(class));
 }
 
 static struct fusion_band *evacuate_choose(struct fusion_space *s,
@@ -125,12 +126,28 @@ static struct fusion_band *evacuate_choose(struct fusion_space *s,
 		struct fusion_band *b = &s->band[i];
 
 		if (!b->class || b->class == to || !fusion_band_loaded(b) ||
-		    (best && b->used >= best->used) ||
-		    spare_elsewhere(s, b->class, b) < b->used)
+		    (best && b->used >= best->used) || !band_can_go(s, b))
 			continue;
 		best = b;
 	}
 	return best;
+}
+
+bool fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to)
+{
+	bool any = false;
+	u32 i;
+
+	mutex_lock(&s->lock);
+	for (i = 0; i < s->band_count; i++) {
+		struct fusion_band *b = &s->band[i];
+
+		if (b->class && b->class != to && fusion_band_loaded(b) &&
+		    band_can_go(s, b))
+			any |= fusion_band_give_back(s, b);
+	}
+	mutex_unlock(&s->lock);
+	return any;
 }
 
 bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to)

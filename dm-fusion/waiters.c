@@ -158,20 +158,18 @@ unsigned int fusion_waiters_take(struct fusion_volume *volume,
 	return count;
 }
 
-struct fusion_class *fusion_waiters_class(struct fusion_pool *pool)
+u32 fusion_waiters_classes(struct fusion_pool *pool)
 {
-	struct fusion_class *class = NULL;
 	struct fusion_waiter *w;
+	u32 classes = 0;
 
 	spin_lock_irq(&pool->waiters_lock);
-	w = list_first_entry_or_null(&pool->waiters, struct fusion_waiter, list);
-	if (!w)
-		w = list_first_entry_or_null(&pool->parked,
-					     struct fusion_waiter, list);
-	if (w)
-		class = w->volume->class;
+	list_for_each_entry(w, &pool->waiters, list)
+		classes |= 1U << w->volume->class->index;
+	list_for_each_entry(w, &pool->parked, list)
+		classes |= 1U << w->volume->class->index;
 	spin_unlock_irq(&pool->waiters_lock);
-	return class;
+	return classes;
 }
 
 /* Say so, and how long the parked wait; unless space came in between. */

@@ -43,11 +43,8 @@ unsigned int fusion_waiters_take(struct fusion_volume *volume,
 				 unsigned int least, unsigned int most,
 				 struct list_head *list);
 
-/*
- * Of those who wait for space, parked or not, the first one's class; NULL:
- * nobody does.
- */
-struct fusion_class *fusion_waiters_class(struct fusion_pool *pool);
+/* The classes, by index, of those who wait for space, parked or not. */
+u32 fusion_waiters_classes(struct fusion_pool *pool);
 
 /* Epoch @number is committed; @freeing: stripes are on their way. */
 void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
