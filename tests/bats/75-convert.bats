@@ -43,7 +43,7 @@ cuts=${FUSION_CONVERT_CUTS:-12}
 	make_pool
 	volume 0 8 4
 	# bases below the first half
-	random_to 0 0 1024 4M
+	random_to 0 0 1024 256k
 	[ "$(counter large)" -eq 16 ]
 	for at in 0 17 40 63 500 1023 1024 1030 1500 2047; do
 		random_to 0 $at 1 4k
