@@ -49,10 +49,15 @@ void fusion_background_start(struct fusion_background *b)
 	WRITE_ONCE(b->stop, false);
 }
 
-void fusion_background_stop(struct fusion_background *b)
+void fusion_background_end(struct fusion_background *b)
 {
 	WRITE_ONCE(b->stop, true);
 	wake_up_all(&b->wait);
+}
+
+void fusion_background_stop(struct fusion_background *b)
+{
+	fusion_background_end(b);
 	cancel_work_sync(&b->work);
 }
 

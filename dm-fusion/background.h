@@ -28,7 +28,9 @@ void fusion_background_init(struct fusion_background *b,
 			    int (*pass)(struct fusion_background *b));
 
 void fusion_background_start(struct fusion_background *b);
-/* Waits until no pass is under way; who waits for one gets -EINTR. */
+/* Have the pass that is under way end early; who waits for it gets -EINTR. */
+void fusion_background_end(struct fusion_background *b);
+/* And wait until it has. */
 void fusion_background_stop(struct fusion_background *b);
 
 static inline bool fusion_background_stopping(const struct fusion_background *b)

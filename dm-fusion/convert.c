@@ -197,8 +197,8 @@ static int load_step(struct fusion_volume *v, u64 *block)
 		if (r)
 			break;
 		if (fusion_space_decode_top(&pool->space, &disk, &top)) {
-			DMERR("%s: volume %s block %llu: metadata has an impossible top",
-			      fusion_pool_name(pool), v->name, *block);
+			DMERR_LIMIT("%s: volume %s block %llu: metadata has an impossible top",
+				    fusion_pool_name(pool), v->name, *block);
 			r = -EIO;
 			break;
 		}

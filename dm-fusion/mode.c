@@ -29,13 +29,13 @@ void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode)
 	};
 	enum fusion_mode old = READ_ONCE(pool->mode);
 
+	/* first: a commit that then finds the pool read-only lets nothing go */
+	if (mode >= FUSION_RO)
+		WRITE_ONCE(pool->space.frozen, true);
 	do {
 		if (old == mode || (old >= FUSION_RO && mode < old))
 			return;
 	} while (!try_cmpxchg(&pool->mode, &old, mode));
-	/* before the commit mutex is let go, if it was a commit that failed */
-	if (mode >= FUSION_RO)
-		WRITE_ONCE(pool->space.frozen, true);
 	if (mode == FUSION_RW)
 		DMINFO("%s: the pool is %s again", fusion_pool_name(pool),
 		       name[mode]);

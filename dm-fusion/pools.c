@@ -353,7 +353,8 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_unlock(&fusion_pools_lock);
 	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
-	fusion_background_stop(&pool->reclaim.request);
+	/* it ends with its jobs, which may be what writes still wait for */
+	fusion_background_end(&pool->reclaim.request);
 	fusion_resync_stop(pool);
 }
 
