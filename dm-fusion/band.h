@@ -73,8 +73,9 @@ void fusion_band_unload(struct fusion_band *b);
 
 /*
  * If nothing of @b, which is loaded, is in use: it is of no class any more, and
- * free.  Under space->lock, with class->lock not held.
+ * free, for @to in the first place.  Under space->lock, with class->lock not held.
  */
-bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b);
+bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
+			   struct fusion_class *to);
 
 #endif /* DM_FUSION_BAND_H */

@@ -90,17 +90,21 @@ static void band_free(struct fusion_space *s, struct fusion_band *b)
 	s->free_band_count++;
 }
 
-bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b)
+bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
+			   struct fusion_class *to)
 {
 	struct fusion_class *class = b->class;
+	u32 blocks = b->stripes * class->k;
 	unsigned long flags;
 	bool empty;
 
 	spin_lock_irqsave(&class->lock, flags);
 	empty = band_withdraw(b);
 	spin_unlock_irqrestore(&class->lock, flags);
-	if (empty)
+	if (empty) {
 		band_free(s, b);
+		space_give(s, to, blocks / to->k);
+	}
 	return empty;
 }
 

@@ -357,7 +357,7 @@ static void large_begin(struct work_struct *work)
 	large->blocks = 0;
 	large->opf = REQ_OP_WRITE;
 	large->held = 0;
-	large->waiter.judged = false;
+	fusion_waiter_init(&large->waiter);
 	large->waiter.block = FUSION_NO_BLOCK;
 	large_fill(large);
 	large_step(&large->work);

@@ -46,6 +46,7 @@ struct fusion_waiter {
 	struct list_head list;
 	u64 epoch;			/* current when it began to wait */
 	u64 freed;			/* see fusion_waiter_look() */
+	u32 since;			/* class->fruitless when it first waited, or 0 */
 	bool judged;			/* a commit it waited for did not help */
 	bool grows;			/* for a block that is not there yet */
 	blk_status_t status;
@@ -114,6 +115,9 @@ struct fusion_reclaim_job {
 	struct work_struct work;
 	struct fusion_pool *pool;
 	struct fusion_move *move;
+	/* as of the step's begin */
+	u64 news, evacuations;
+	bool lacked;			/* a stripe, and made free what was on its way */
 };
 
 /* reclaim.c */
@@ -128,11 +132,13 @@ struct fusion_reclaim {
 	bool loaded;			/* the table of sets is complete */
 	atomic_t running;		/* jobs */
 	u64 news;			/* commits that brought something */
+	u64 evacuations;		/* bands that were begun to be emptied */
 	bool asked;			/* a request is being served: */
 	u64 asked_number;		/* sets up to this one */
 	bool asked_stripes;		/* and RAID stripes */
 	int error;			/* of the first job that had one */
 	bool closed;			/* sets, when nothing was left last */
+	bool unwanted;			/* the tick's: nobody waited for the evacuated */
 	/* the tick's */
 	enum fusion_effort effort;
 	bool low_water;

@@ -183,13 +183,23 @@ static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 	return r;
 }
 
+/* What others do while the step runs is not in it. */
+static void reclaim_note(struct fusion_reclaim_job *job)
+{
+	struct fusion_reclaim *rc = &job->pool->reclaim;
+
+	job->news = READ_ONCE(rc->news);
+	job->evacuations = READ_ONCE(rc->evacuations);
+}
+
 /*
  * 0: something was done; -ENOENT: nothing can be done; -EAGAIN: nothing that
  * policy would have done now.
  */
-static int reclaim_step(struct fusion_pool *pool, struct fusion_move *m)
+static int reclaim_step(struct fusion_reclaim_job *job)
 {
-	struct fusion_reclaim *rc = &pool->reclaim;
+	struct fusion_pool *pool = job->pool;
+	struct fusion_move *m = job->move;
 	int sets, r;
 
 	m->read_pages = 0;
@@ -198,11 +208,15 @@ static int reclaim_step(struct fusion_pool *pool, struct fusion_move *m)
 	r = sets;
 	if (sets == -ENOENT || sets == -EAGAIN)
 		r = reclaim_stripes(pool, m);
-	if (r == -ENOENT)
-		r = sets;
 	atomic64_sub((m->read_pages + m->written_pages) << FUSION_PAGE_SHIFT,
-		     &rc->rate_bytes);
-	return r;
+		     &pool->reclaim.rate_bytes);
+	if (r == -ENOSPC && !job->lacked) {
+		/* stripes may be on their way */
+		job->lacked = true;
+		return fusion_commit_and_free(pool);
+	}
+	job->lacked &= r == -ENOSPC;
+	return r == -ENOENT || r == -ENOSPC ? sets : r;
 }
 
 /* ---- the jobs ---- */
@@ -261,15 +275,18 @@ static struct fusion_class *reclaim_short(struct fusion_pool *pool)
 }
 
 /* Other classes may have bands that they could do without. */
-static bool reclaim_evacuate(struct fusion_pool *pool)
+static bool reclaim_evacuate(struct fusion_reclaim_job *job)
 {
+	struct fusion_pool *pool = job->pool;
+	struct fusion_reclaim *rc = &pool->reclaim;
 	struct fusion_space *s = &pool->space;
 	struct fusion_class *class;
 	unsigned int i;
 
 	if (READ_ONCE(s->evacuated)) {
 		/* all that could be moved has been; the rest of it is in use */
-		fusion_space_keep(s);
+		if (job->evacuations == READ_ONCE(rc->evacuations))
+			fusion_space_keep(s);
 		return false;
 	}
 	/* what is on its way counts: here, and for those who could do without */
@@ -282,64 +299,77 @@ static bool reclaim_evacuate(struct fusion_pool *pool)
 		if (s->class[i] != class &&
 		    fusion_space_load(s, s->class[i], &pool->commit_lock))
 			return false;
-	if (fusion_space_give_unused(s, class)) {
+	if (fusion_space_give_unused(s, class, fusion_waiters_classes(pool))) {
 		/* no grace period ends with that */
 		fusion_waiters_freed(pool);
 		return true;
 	}
-	return fusion_space_evacuate(s, class);
+	if (fusion_space_evacuate(s, class)) {
+		WRITE_ONCE(rc->evacuations, rc->evacuations + 1);
+		return true;
+	}
+	if (!fusion_space_may_grow(s, class))
+		fusion_waiters_vain(class);
+	return false;
 }
 
 /*
- * Make more of what there is for those who wait.  Closing sets may be enough;
- * but a class that is written all the time always has some to close.
+ * Make more of what there is for those who wait.  Closing sets may be enough; but
+ * not if it was not the last time: a class that is written all the time always has
+ * some to close.  Then they are news, but no reason to hurry.
  */
-static bool reclaim_more(struct fusion_pool *pool)
+static bool reclaim_more(struct fusion_reclaim_job *job)
 {
+	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
-	bool again = READ_ONCE(rc->closed);
-	bool closed = reclaim_close_sets(pool);
+	bool closed = reclaim_close_sets(pool), again = READ_ONCE(rc->closed);
 
 	WRITE_ONCE(rc->closed, closed);
-	if (closed && !again)
+	if ((closed && !again) || reclaim_evacuate(job))
 		return true;
-	return reclaim_evacuate(pool) || closed;
+	if (closed)
+		fusion_commit(pool);
+	return false;
 }
 
 /*
- * Nothing more could be gained, as of news number @news.  Then who waits for
- * space need not wait for us; unless there was news meanwhile.
+ * Nothing more could be gained, as of @job's last step, or it failed.  Then who
+ * waits for space need not wait for us; unless there was news meanwhile.
  */
-static void reclaim_exhausted(struct fusion_pool *pool, u64 news)
+static void reclaim_exhausted(struct fusion_reclaim_job *job, bool failed)
 {
+	struct fusion_pool *pool = job->pool;
+	struct fusion_reclaim *rc = &pool->reclaim;
 	struct fusion_space *s = &pool->space;
+	bool more = false;
 
 	if (!reclaim_waiting(pool)) {
-		fusion_space_keep(s);
-	} else if (reclaim_more(pool)) {
-		news = 0;
+		WRITE_ONCE(rc->closed, false);
+	} else if (reclaim_more(job)) {
+		more = true;
 		fusion_commit(pool);
 	}
 	WRITE_ONCE(s->reclaimable, false);
 	/* pairs with fusion_commit(): the number before the mark */
 	smp_mb();
-	if (READ_ONCE(pool->reclaim.news) != news || READ_ONCE(s->evacuated)) {
-		WRITE_ONCE(s->reclaimable, true);
-		fusion_reclaim_kick(pool);
-	} else if (!list_empty_careful(&pool->waiters)) {
-		/* they are told by a commit; who is parked has been told */
-		fusion_commit_kick(pool);
+	if (!more && READ_ONCE(rc->news) == job->news &&
+	    !READ_ONCE(s->evacuated)) {
+		/* who waits is told by a commit; who is parked has been told */
+		if (!list_empty_careful(&pool->waiters))
+			fusion_commit_kick(pool);
+		return;
 	}
+	WRITE_ONCE(s->reclaimable, true);
+	/* what has just failed, or is for the parked alone, need not be at once */
+	if (more || (!failed && !list_empty_careful(&pool->waiters)))
+		fusion_reclaim_kick(pool);
+	else
+		fusion_reclaim_soon(pool);
 }
 
-/* A stripe was missing.  -ENOENT: none is on its way either. */
-static int reclaim_no_space(struct fusion_pool *pool)
+static bool reclaim_failed(int r)
 {
-	u64 freed = READ_ONCE(pool->freed);
-	int r;
-
-	r = fusion_commit_and_free(pool);
-	return !r && READ_ONCE(pool->freed) == freed ? -ENOENT : r;
+	return r != -ENOENT && r != -EAGAIN && r != -EINTR;
 }
 
 static void reclaim_job(struct work_struct *work)
@@ -349,35 +379,35 @@ static void reclaim_job(struct work_struct *work)
 						      work);
 	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
-	u64 news = 0;
 	int r;
 
 	atomic_inc(&rc->running);
+	job->lacked = false;
+	reclaim_note(job);
 	r = reclaim_load(pool);
 	while (!r) {
 		if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool)) {
 			r = -EINTR;
 			break;
 		}
-		news = READ_ONCE(rc->news);
+		reclaim_note(job);
 		if (fusion_commit_crowded(pool))
 			r = fusion_commit(pool);
 		if (!r)
-			r = reclaim_step(pool, job->move);
-		if (r == -ENOSPC)
-			r = reclaim_no_space(pool);
-		else if (!r && reclaim_waiting(pool))
+			r = reclaim_step(job);
+		if (!r && reclaim_waiting(pool))
 			fusion_commit_kick(pool);
 		cond_resched();
 	}
-	if (r != -ENOENT && r != -EAGAIN && r != -EINTR) {
+	if (reclaim_failed(r)) {
 		WRITE_ONCE(rc->error, r);
 		DMERR_LIMIT("%s: conversion or compaction ended with error %d",
 			    fusion_pool_name(pool), r);
 	}
-	/* what failed may fail for ever: nobody should wait for it */
-	if (atomic_dec_and_test(&rc->running) && r != -EAGAIN && r != -EINTR)
-		reclaim_exhausted(pool, news);
+	/* want of memory goes away by itself */
+	if (atomic_dec_and_test(&rc->running) &&
+	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM)))
+		reclaim_exhausted(job, r != -ENOENT);
 }
 
 /* ---- the tick ---- */
@@ -453,6 +483,21 @@ static void reclaim_low_water(struct fusion_pool *pool)
 	fusion_pool_event(pool);
 }
 
+/*
+ * A band that nobody waits for any more stays with its class.  Twice in succession:
+ * for moments nobody is seen to wait when all try again.
+ */
+static void reclaim_unwanted(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	bool unwanted = READ_ONCE(pool->space.evacuated) &&
+		!reclaim_waiting(pool);
+
+	if (unwanted && rc->unwanted)
+		fusion_space_keep(&pool->space);
+	rc->unwanted = unwanted;
+}
+
 static void reclaim_tick(struct work_struct *work)
 {
 	struct fusion_reclaim *rc = container_of(to_delayed_work(work),
@@ -464,6 +509,7 @@ static void reclaim_tick(struct work_struct *work)
 		return;
 	reclaim_sample(pool);
 	reclaim_low_water(pool);
+	reclaim_unwanted(pool);
 	effort = reclaim_effort(pool);
 	if (effort != rc->effort)
 		trace_fusion_reclaim(pool, effort);

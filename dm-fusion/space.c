@@ -452,6 +452,7 @@ static struct fusion_class *class_new(unsigned int index, unsigned int d,
 	class->p = p;
 	class->k = d + p;
 	class->random = get_random_u32() | 1;
+	class->fruitless = 1;
 	spin_lock_init(&class->lock);
 	INIT_LIST_HEAD(&class->bands);
 	INIT_LIST_HEAD(&class->full);

@@ -51,6 +51,7 @@ struct fusion_class {
 	u32 stripes;			/* in all of its bands */
 	u64 unloaded;			/* free in bands not loaded */
 	u32 random;			/* state of the draws */
+	u32 fruitless;			/* see fusion_waiters_vain() */
 	/* set.c */
 	unsigned int open_count;
 	unsigned int next;		/* set to look at first */
@@ -254,11 +255,12 @@ unsigned int fusion_space_victims(struct fusion_space *s,
  */
 bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to);
 /*
- * Free the bands of other classes in which nothing is in use, if these can do
- * without: they were assigned and not drawn from, or what was drawn was not used.
- * False: there are none.  Sleeps.
+ * Free the bands of other classes in which nothing is in use, for @to, if these can
+ * do without: they were assigned and not drawn from, or what was drawn was not used.
+ * @waiting: the classes, by index, that somebody waits for.  How many.  Sleeps.
  */
-bool fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to);
+u32 fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to,
+			     u32 waiting);
 /* It is kept by its class after all, if there is one.  Sleeps. */
 void fusion_space_keep(struct fusion_space *s);
 

@@ -107,13 +107,20 @@ out:
 static bool band_can_go(struct fusion_space *s, const struct fusion_band *b)
 {
 	struct fusion_class *class = b->class;
-	u32 stripes = READ_ONCE(class->stripes);
 	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded);
 
-	return free == stripes ||
-		free >= b->stripes + fusion_reserve_stripes(stripes) +
-			max_t(u64, s->slow_zone / class->k,
-			      fusion_class_margin(class));
+	return free >= b->stripes +
+		fusion_reserve_stripes(READ_ONCE(class->stripes)) +
+		max_t(u64, s->slow_zone / class->k, fusion_class_margin(class));
+}
+
+/* Is it all that @b's class has, with nothing in it and nobody to want it? */
+static bool band_idle(const struct fusion_band *b, u32 waiting)
+{
+	const struct fusion_class *class = b->class;
+
+	return READ_ONCE(class->free) + READ_ONCE(class->unloaded) ==
+		READ_ONCE(class->stripes) && !(waiting & 1U << class->index);
 }
 
 static struct fusion_band *evacuate_choose(struct fusion_space *s,
@@ -133,21 +140,21 @@ static struct fusion_band *evacuate_choose(struct fusion_space *s,
 	return best;
 }
 
-bool fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to)
+u32 fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to,
+			     u32 waiting)
 {
-	bool any = false;
-	u32 i;
+	u32 i, bands = 0;
 
 	mutex_lock(&s->lock);
 	for (i = 0; i < s->band_count; i++) {
 		struct fusion_band *b = &s->band[i];
 
 		if (b->class && b->class != to && fusion_band_loaded(b) &&
-		    band_can_go(s, b))
-			any |= fusion_band_give_back(s, b);
+		    (band_can_go(s, b) || band_idle(b, waiting)))
+			bands += fusion_band_give_back(s, b, to);
 	}
 	mutex_unlock(&s->lock);
-	return any;
+	return bands;
 }
 
 bool fusion_space_evacuate(struct fusion_space *s, struct fusion_class *to)

@@ -41,6 +41,12 @@ static bool pool_may_grow(struct fusion_pool *pool)
 	return false;
 }
 
+static bool waiter_in_vain(const struct fusion_waiter *w)
+{
+	return w->grows &&
+		READ_ONCE(w->volume->class->fruitless) - w->since >= 2;
+}
+
 static void waiters_retry(struct list_head *list)
 {
 	struct fusion_waiter *w, *next;
@@ -114,6 +120,8 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume)
 {
 	w->volume = volume;
+	if (!w->since)
+		w->since = READ_ONCE(volume->class->fruitless);
 	waiter_add(pool, w, &pool->waiters);
 	fusion_reclaim_kick(pool);
 }
@@ -212,11 +220,12 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 		} else if (ro) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
-		} else if (freeing || atomic_read(&pool->space.emptied) ||
-			   READ_ONCE(pool->space.reclaimable)) {
+		} else if (!waiter_in_vain(w) &&
+			   (freeing || atomic_read(&pool->space.emptied) ||
+			    READ_ONCE(pool->space.reclaimable))) {
 			/* one of the two below, or another commit, follows */
 			continue;
-		} else if (w->judged) {
+		} else if (w->judged || waiter_in_vain(w)) {
 			park = true;
 			w->status = pool->error_if_no_space ? BLK_STS_NOSPC :
 				w->volume->wait_forbidden;

@@ -17,6 +17,13 @@
 void fusion_waiters_init(struct fusion_pool *pool);
 void fusion_waiters_exit(struct fusion_pool *pool);
 
+/* For an I/O that has not waited yet. */
+static inline void fusion_waiter_init(struct fusion_waiter *w)
+{
+	w->judged = false;
+	w->since = 0;
+}
+
 /* A look for space begins: to be said before it. */
 static inline void fusion_waiter_look(struct fusion_pool *pool,
 				      struct fusion_waiter *w)
@@ -28,8 +35,8 @@ static inline void fusion_waiter_look(struct fusion_pool *pool,
 void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w);
 
 /*
- * Wait for space; @w's callbacks, block and grows are set, @w->judged is false at
- * first, and kept when the retry finds no space again.
+ * Wait for space; @w's callbacks, block and grows are set.  @w says what it has
+ * seen: it is kept as it is when the retry finds no space again.
  */
 void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);
@@ -45,6 +52,16 @@ unsigned int fusion_waiters_take(struct fusion_volume *volume,
 
 /* The classes, by index, of those who wait for space, parked or not. */
 u32 fusion_waiters_classes(struct fusion_pool *pool);
+
+/*
+ * Room for new blocks of @class has been looked for in vain, everywhere.  Who has
+ * waited for some and seen this twice waits no longer than till the next commit,
+ * whatever is still to be gained for others.
+ */
+static inline void fusion_waiters_vain(struct fusion_class *class)
+{
+	WRITE_ONCE(class->fruitless, class->fruitless + 1);
+}
 
 /* Epoch @number is committed; @freeing: stripes are on their way. */
 void fusion_waiters_committed(struct fusion_pool *pool, u64 number,

@@ -377,7 +377,7 @@ int fusion_write_map(struct fusion_io *io)
 	unsigned int blocks = bio_sectors(bio) >> pool->block_shift;
 
 	io->block = fusion_sector_block(pool, sector);
-	io->waiter.judged = false;
+	fusion_waiter_init(&io->waiter);
 	io->commit = false;
 	io->held = false;
 	io->update.chunk = NULL;
