@@ -37,7 +37,7 @@ static void space_give(struct fusion_space *s, struct fusion_class *class,
 					 s->slow_zone);
 
 	/* no more than a zone: what was not drawn does not add up */
-	if (atomic64_read(&s->budget) < s->slow_zone)
+	if (atomic64_read(&s->budget) < (s64)s->slow_zone)
 		atomic64_add(blocks * share / 256, &s->budget);
 }
 

@@ -90,6 +90,15 @@ static void commit_ready(struct fusion_grace *grace)
 		fusion_commit_kick(pool);
 }
 
+/* There may be more to reclaim than before. */
+static void commit_news(struct fusion_pool *pool)
+{
+	WRITE_ONCE(pool->reclaim.news, pool->reclaim.news + 1);
+	/* pairs with reclaim_exhausted(): the number before the mark */
+	smp_mb();
+	WRITE_ONCE(pool->space.reclaimable, !READ_ONCE(pool->reclaim.stop));
+}
+
 int fusion_commit_transaction(struct fusion_pool *pool)
 {
 	int r;
@@ -108,6 +117,7 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 	commit_measure(pool);
 	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 	commit_bury(pool);
+	commit_news(pool);
 	return 0;
 }
 
@@ -177,15 +187,6 @@ static void commit_forget(struct fusion_pool *pool,
 	}
 }
 
-/* There may be more to reclaim than before. */
-static void commit_news(struct fusion_pool *pool)
-{
-	WRITE_ONCE(pool->reclaim.news, pool->reclaim.news + 1);
-	/* pairs with reclaim_exhausted(): the number before the mark */
-	smp_mb();
-	WRITE_ONCE(pool->space.reclaimable, !READ_ONCE(pool->reclaim.stop));
-}
-
 int fusion_commit(struct fusion_pool *pool)
 {
 	struct bio_list bios = BIO_EMPTY_LIST;
@@ -223,8 +224,6 @@ int fusion_commit(struct fusion_pool *pool)
 	else
 		WRITE_ONCE(pool->epochs.committed, number);
 	commit_forget(pool, &records);
-	if (news)
-		commit_news(pool);
 	freeing = commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);
 

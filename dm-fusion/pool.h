@@ -138,6 +138,8 @@ struct fusion_reclaim {
 	bool asked_stripes;		/* and RAID stripes */
 	int error;			/* of the first job that had one */
 	bool closed;			/* sets, when nothing was left last */
+	bool untried;			/* nothing was left, but nobody waited */
+	struct mutex end_lock;		/* of the end of a round */
 	bool unwanted;			/* the tick's: nobody waited for the evacuated */
 	/* the tick's */
 	enum fusion_effort effort;

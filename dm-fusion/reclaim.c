@@ -274,6 +274,25 @@ static struct fusion_class *reclaim_short(struct fusion_pool *pool)
 	return NULL;
 }
 
+/*
+ * All that could be moved of the band that is evacuated has been.  True: it is free;
+ * else the rest of it is in use, and it stays with its class.
+ */
+static bool reclaim_evacuated(struct fusion_reclaim_job *job)
+{
+	struct fusion_pool *pool = job->pool;
+	struct fusion_space *s = &pool->space;
+
+	if (job->evacuations != READ_ONCE(pool->reclaim.evacuations) ||
+	    fusion_commit_and_free(pool))
+		return false;
+	if (!READ_ONCE(s->evacuated))
+		return true;
+	fusion_space_keep(s);
+	fusion_waiters_freed(pool);
+	return false;
+}
+
 /* Other classes may have bands that they could do without. */
 static bool reclaim_evacuate(struct fusion_reclaim_job *job)
 {
@@ -283,12 +302,8 @@ static bool reclaim_evacuate(struct fusion_reclaim_job *job)
 	struct fusion_class *class;
 	unsigned int i;
 
-	if (READ_ONCE(s->evacuated)) {
-		/* all that could be moved has been; the rest of it is in use */
-		if (job->evacuations == READ_ONCE(rc->evacuations))
-			fusion_space_keep(s);
-		return false;
-	}
+	if (READ_ONCE(s->evacuated))
+		return reclaim_evacuated(job);
 	/* what is on its way counts: here, and for those who could do without */
 	if (!reclaim_short(pool) || fusion_commit_and_free(pool))
 		return false;
@@ -304,13 +319,20 @@ static bool reclaim_evacuate(struct fusion_reclaim_job *job)
 		fusion_waiters_freed(pool);
 		return true;
 	}
-	if (fusion_space_evacuate(s, class)) {
-		WRITE_ONCE(rc->evacuations, rc->evacuations + 1);
-		return true;
-	}
-	if (!fusion_space_may_grow(s, class))
-		fusion_waiters_vain(class);
-	return false;
+	/* first: nobody may take its step for one that began later */
+	WRITE_ONCE(rc->evacuations, rc->evacuations + 1);
+	return fusion_space_evacuate(s, class);
+}
+
+/* There is no more: those who wait for room for new blocks have seen it. */
+static void reclaim_vain(struct fusion_pool *pool)
+{
+	u32 classes = fusion_waiters_classes(pool);
+	struct fusion_space *s = &pool->space;
+
+	for (; classes; classes &= classes - 1)
+		if (!fusion_space_may_grow(s, s->class[__ffs(classes)]))
+			fusion_waiters_vain(s->class[__ffs(classes)]);
 }
 
 /*
@@ -322,9 +344,9 @@ static bool reclaim_more(struct fusion_reclaim_job *job)
 {
 	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
-	bool closed = reclaim_close_sets(pool), again = READ_ONCE(rc->closed);
+	bool closed = reclaim_close_sets(pool), again = rc->closed;
 
-	WRITE_ONCE(rc->closed, closed);
+	rc->closed = closed;
 	if ((closed && !again) || reclaim_evacuate(job))
 		return true;
 	if (closed)
@@ -341,19 +363,24 @@ static void reclaim_exhausted(struct fusion_reclaim_job *job, bool failed)
 	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
 	struct fusion_space *s = &pool->space;
-	bool more = false;
+	bool wanted = reclaim_waiting(pool);
 
-	if (!reclaim_waiting(pool)) {
-		WRITE_ONCE(rc->closed, false);
+	if (!wanted) {
+		rc->closed = false;
 	} else if (reclaim_more(job)) {
-		more = true;
 		fusion_commit(pool);
+		fusion_reclaim_kick(pool);
+		return;
+	} else if (!failed && !READ_ONCE(s->evacuated)) {
+		reclaim_vain(pool);
 	}
 	WRITE_ONCE(s->reclaimable, false);
-	/* pairs with fusion_commit(): the number before the mark */
+	/* more has not been tried for: who comes to wait has it tried */
+	WRITE_ONCE(rc->untried, !wanted);
+	/* pairs with commit_news() and fusion_wait_for_space() */
 	smp_mb();
-	if (!more && READ_ONCE(rc->news) == job->news &&
-	    !READ_ONCE(s->evacuated)) {
+	if (READ_ONCE(rc->news) == job->news && !READ_ONCE(s->evacuated) &&
+	    (wanted || !reclaim_waiting(pool))) {
 		/* who waits is told by a commit; who is parked has been told */
 		if (!list_empty_careful(&pool->waiters))
 			fusion_commit_kick(pool);
@@ -361,7 +388,7 @@ static void reclaim_exhausted(struct fusion_reclaim_job *job, bool failed)
 	}
 	WRITE_ONCE(s->reclaimable, true);
 	/* what has just failed, or is for the parked alone, need not be at once */
-	if (more || (!failed && !list_empty_careful(&pool->waiters)))
+	if (!failed && !list_empty_careful(&pool->waiters))
 		fusion_reclaim_kick(pool);
 	else
 		fusion_reclaim_soon(pool);
@@ -406,8 +433,11 @@ static void reclaim_job(struct work_struct *work)
 	}
 	/* want of memory goes away by itself */
 	if (atomic_dec_and_test(&rc->running) &&
-	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM)))
+	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM))) {
+		mutex_lock(&rc->end_lock);
 		reclaim_exhausted(job, r != -ENOENT);
+		mutex_unlock(&rc->end_lock);
+	}
 }
 
 /* ---- the tick ---- */
@@ -671,6 +701,7 @@ int fusion_reclaim_init(struct fusion_pool *pool)
 	fusion_background_init(&rc->request, reclaim_request);
 	INIT_DELAYED_WORK(&rc->tick, reclaim_tick);
 	mutex_init(&rc->load_lock);
+	mutex_init(&rc->end_lock);
 	rc->stop = true;
 	rc->wq = alloc_workqueue("fusion-reclaim", WQ_MEM_RECLAIM | WQ_UNBOUND,
 				 FUSION_RECLAIM_JOBS + 1);

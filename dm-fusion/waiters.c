@@ -41,9 +41,10 @@ static bool pool_may_grow(struct fusion_pool *pool)
 	return false;
 }
 
-static bool waiter_in_vain(const struct fusion_waiter *w)
+static bool waiter_in_vain(struct fusion_pool *pool,
+			   const struct fusion_waiter *w)
 {
-	return w->grows &&
+	return waiter_stays(pool, w) &&
 		READ_ONCE(w->volume->class->fruitless) - w->since >= 2;
 }
 
@@ -120,9 +121,16 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume)
 {
 	w->volume = volume;
-	if (!w->since)
+	if (!w->grows)
+		w->since = 0;
+	else if (!w->since)
 		w->since = READ_ONCE(volume->class->fruitless);
 	waiter_add(pool, w, &pool->waiters);
+	/* pairs with reclaim_exhausted(): who waits, before the mark is seen */
+	smp_mb();
+	if (READ_ONCE(pool->reclaim.untried))
+		WRITE_ONCE(pool->space.reclaimable,
+			   !READ_ONCE(pool->reclaim.stop));
 	fusion_reclaim_kick(pool);
 }
 
@@ -220,12 +228,12 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 		} else if (ro) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
-		} else if (!waiter_in_vain(w) &&
+		} else if (!waiter_in_vain(pool, w) &&
 			   (freeing || atomic_read(&pool->space.emptied) ||
 			    READ_ONCE(pool->space.reclaimable))) {
 			/* one of the two below, or another commit, follows */
 			continue;
-		} else if (w->judged || waiter_in_vain(w)) {
+		} else if (w->judged || waiter_in_vain(pool, w)) {
 			park = true;
 			w->status = pool->error_if_no_space ? BLK_STS_NOSPC :
 				w->volume->wait_forbidden;
@@ -263,9 +271,13 @@ static void waiters_freed(struct fusion_pool *pool, unsigned int returned)
 	/* under the lock: nobody is left to wait for what has returned */
 	atomic_sub(returned, &pool->space.emptied);
 	pool->freed++;
-	list_for_each_entry_safe(w, next, &pool->parked, list)
-		if (!waiter_stays(pool, w))
-			list_move_tail(&w->list, &list);
+	list_for_each_entry_safe(w, next, &pool->parked, list) {
+		if (waiter_stays(pool, w))
+			continue;
+		/* if others are faster, it has to see for itself again */
+		w->since = 0;
+		list_move_tail(&w->list, &list);
+	}
 	none = list_empty(&pool->parked);
 	if (none)
 		cancel_delayed_work(&pool->parked_timeout);
