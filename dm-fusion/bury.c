@@ -28,11 +28,10 @@ void fusion_space_release(struct fusion_space *s, u64 stripe)
 	s->has_dying = true;
 }
 
-/* @stripes of @class have become free: what of it may be drawn for writes. */
+/* @blocks have become free for @class: what of it may be drawn for writes. */
 static void space_give(struct fusion_space *s, struct fusion_class *class,
-		       u32 stripes)
+		       u64 blocks)
 {
-	u64 blocks = (u64)stripes * class->k;
 	u32 share = fusion_writers_share(fusion_space_available_blocks(s, class),
 					 s->slow_zone);
 
@@ -94,7 +93,7 @@ bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
 			   struct fusion_class *to)
 {
 	struct fusion_class *class = b->class;
-	u32 blocks = b->stripes * class->k;
+	u64 blocks = (u64)b->stripes * class->k;
 	unsigned long flags;
 	bool empty;
 
@@ -103,7 +102,7 @@ bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
 	spin_unlock_irqrestore(&class->lock, flags);
 	if (empty) {
 		band_free(s, b);
-		space_give(s, to, blocks / to->k);
+		space_give(s, to, blocks);
 	}
 	return empty;
 }
@@ -183,7 +182,7 @@ static void band_bury(struct fusion_space *s, struct fusion_band *b)
 	}
 	spin_unlock_irqrestore(&class->lock, flags);
 	if (!b->evacuated)
-		space_give(s, class, stripes);
+		space_give(s, class, (u64)stripes * class->k);
 	if (empty)
 		band_free(s, b);
 	if (!emptied)

@@ -94,7 +94,7 @@ static void commit_ready(struct fusion_grace *grace)
 static void commit_news(struct fusion_pool *pool)
 {
 	WRITE_ONCE(pool->reclaim.news, pool->reclaim.news + 1);
-	/* pairs with reclaim_exhausted(): the number before the mark */
+	/* pairs with fusion_round_end(): the number before the mark */
 	smp_mb();
 	WRITE_ONCE(pool->space.reclaimable, !READ_ONCE(pool->reclaim.stop));
 }

@@ -140,10 +140,11 @@ struct fusion_reclaim {
 	bool closed;			/* sets, when nothing was left last */
 	bool untried;			/* nothing was left, but nobody waited */
 	struct mutex end_lock;		/* of the end of a round */
-	bool unwanted;			/* the tick's: nobody waited for the evacuated */
 	/* the tick's */
 	enum fusion_effort effort;
 	bool low_water;
+	bool unwanted;			/* nobody waited for the band that is emptied */
+	bool lacking;			/* somebody waited, and no band is emptied */
 	/* load: of the tick */
 	unsigned long sampled;		/* jiffies */
 	unsigned long busy_since;	/* jiffies of the last load */

@@ -10,8 +10,8 @@
 #include "convert.h"
 #include "mode.h"
 #include "reclaim.h"
+#include "round.h"
 #include "set.h"
-#include "waiters.h"
 #include "trace.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -28,13 +28,6 @@ static struct fusion_pool *pool_of(struct fusion_reclaim *rc)
 
 /* ---- what to do ---- */
 
-/* Somebody waits for space, or for the replicated area; parked or not. */
-static bool reclaim_waiting(struct fusion_pool *pool)
-{
-	return !list_empty_careful(&pool->waiters) ||
-		!list_empty_careful(&pool->parked);
-}
-
 static u64 reclaim_idle_ms(const struct fusion_reclaim *rc)
 {
 	return jiffies_to_msecs(jiffies - READ_ONCE(rc->busy_since));
@@ -49,7 +42,7 @@ static enum fusion_effort convert_effort(struct fusion_pool *pool)
 	return fusion_convert_effort(&rc->tunables, &stock,
 				     fusion_sets_oldest_ms(&pool->space),
 				     reclaim_idle_ms(rc),
-				     reclaim_waiting(pool) ||
+				     fusion_round_wanted(pool) ||
 				     READ_ONCE(pool->space.evacuated));
 }
 
@@ -66,7 +59,7 @@ static enum fusion_effort compact_effort(struct fusion_pool *pool,
 	effort = fusion_compact_effort(fusion_space_available_blocks(&pool->space,
 								     class),
 				       pool->space.slow_zone,
-				       reclaim_waiting(pool) &&
+				       fusion_round_wanted(pool) &&
 				       !fusion_sets_limited(&pool->space));
 	return effort == FUSION_YIELD && pool->reclaim.tunables.paused ?
 		FUSION_REST : effort;
@@ -183,13 +176,24 @@ static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 	return r;
 }
 
-/* What others do while the step runs is not in it. */
-static void reclaim_note(struct fusion_reclaim_job *job)
+/*
+ * Nobody else draws from a band that is emptied, but sets there may always be, of
+ * the class that is to do without it: what is in it is first.
+ */
+static int reclaim_evacuated(struct fusion_pool *pool, struct fusion_move *m)
 {
-	struct fusion_reclaim *rc = &job->pool->reclaim;
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
 
-	job->news = READ_ONCE(rc->news);
-	job->evacuations = READ_ONCE(rc->evacuations);
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		if (fusion_space_evacuates(s, s->class[i]))
+			return reclaim_class(pool, m, s->class[i]);
+	return -ENOENT;
+}
+
+static bool reclaim_nothing(int r)
+{
+	return r == -ENOENT || r == -EAGAIN || r == -ENOSPC;
 }
 
 /*
@@ -200,12 +204,15 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 {
 	struct fusion_pool *pool = job->pool;
 	struct fusion_move *m = job->move;
-	int sets, r;
+	int sets = 0, r;
 
 	m->read_pages = 0;
 	m->written_pages = 0;
-	sets = reclaim_sets(pool, m);
-	r = sets;
+	r = reclaim_evacuated(pool, m);
+	if (reclaim_nothing(r)) {
+		sets = reclaim_sets(pool, m);
+		r = sets;
+	}
 	if (sets == -ENOENT || sets == -EAGAIN)
 		r = reclaim_stripes(pool, m);
 	atomic64_sub((m->read_pages + m->written_pages) << FUSION_PAGE_SHIFT,
@@ -243,157 +250,6 @@ static void reclaim_queue(struct fusion_reclaim *rc, unsigned int jobs)
 		queue_work(rc->wq, &rc->job[i].work);
 }
 
-/* Sets that are open could be converted, too. */
-static bool reclaim_close_sets(struct fusion_pool *pool)
-{
-	struct fusion_space *s = &pool->space;
-	bool any = false;
-	unsigned int i;
-
-	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		any |= fusion_sets_close_idle(s, s->class[i]);
-	return any;
-}
-
-/* Is @class short of space? */
-static bool class_short(struct fusion_space *s, struct fusion_class *class)
-{
-	return fusion_space_available_blocks(s, class) < s->slow_zone ||
-		!fusion_space_may_grow(s, class);
-}
-
-/* The first class that is short and has somebody waiting for space; or NULL. */
-static struct fusion_class *reclaim_short(struct fusion_pool *pool)
-{
-	u32 classes = fusion_waiters_classes(pool);
-	struct fusion_space *s = &pool->space;
-
-	for (; classes; classes &= classes - 1)
-		if (class_short(s, s->class[__ffs(classes)]))
-			return s->class[__ffs(classes)];
-	return NULL;
-}
-
-/*
- * All that could be moved of the band that is evacuated has been.  True: it is free;
- * else the rest of it is in use, and it stays with its class.
- */
-static bool reclaim_evacuated(struct fusion_reclaim_job *job)
-{
-	struct fusion_pool *pool = job->pool;
-	struct fusion_space *s = &pool->space;
-
-	if (job->evacuations != READ_ONCE(pool->reclaim.evacuations) ||
-	    fusion_commit_and_free(pool))
-		return false;
-	if (!READ_ONCE(s->evacuated))
-		return true;
-	fusion_space_keep(s);
-	fusion_waiters_freed(pool);
-	return false;
-}
-
-/* Other classes may have bands that they could do without. */
-static bool reclaim_evacuate(struct fusion_reclaim_job *job)
-{
-	struct fusion_pool *pool = job->pool;
-	struct fusion_reclaim *rc = &pool->reclaim;
-	struct fusion_space *s = &pool->space;
-	struct fusion_class *class;
-	unsigned int i;
-
-	if (READ_ONCE(s->evacuated))
-		return reclaim_evacuated(job);
-	/* what is on its way counts: here, and for those who could do without */
-	if (!reclaim_short(pool) || fusion_commit_and_free(pool))
-		return false;
-	class = reclaim_short(pool);
-	if (!class)
-		return false;
-	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		if (s->class[i] != class &&
-		    fusion_space_load(s, s->class[i], &pool->commit_lock))
-			return false;
-	if (fusion_space_give_unused(s, class, fusion_waiters_classes(pool))) {
-		/* no grace period ends with that */
-		fusion_waiters_freed(pool);
-		return true;
-	}
-	/* first: nobody may take its step for one that began later */
-	WRITE_ONCE(rc->evacuations, rc->evacuations + 1);
-	return fusion_space_evacuate(s, class);
-}
-
-/* There is no more: those who wait for room for new blocks have seen it. */
-static void reclaim_vain(struct fusion_pool *pool)
-{
-	u32 classes = fusion_waiters_classes(pool);
-	struct fusion_space *s = &pool->space;
-
-	for (; classes; classes &= classes - 1)
-		if (!fusion_space_may_grow(s, s->class[__ffs(classes)]))
-			fusion_waiters_vain(s->class[__ffs(classes)]);
-}
-
-/*
- * Make more of what there is for those who wait.  Closing sets may be enough; but
- * not if it was not the last time: a class that is written all the time always has
- * some to close.  Then they are news, but no reason to hurry.
- */
-static bool reclaim_more(struct fusion_reclaim_job *job)
-{
-	struct fusion_pool *pool = job->pool;
-	struct fusion_reclaim *rc = &pool->reclaim;
-	bool closed = reclaim_close_sets(pool), again = rc->closed;
-
-	rc->closed = closed;
-	if ((closed && !again) || reclaim_evacuate(job))
-		return true;
-	if (closed)
-		fusion_commit(pool);
-	return false;
-}
-
-/*
- * Nothing more could be gained, as of @job's last step, or it failed.  Then who
- * waits for space need not wait for us; unless there was news meanwhile.
- */
-static void reclaim_exhausted(struct fusion_reclaim_job *job, bool failed)
-{
-	struct fusion_pool *pool = job->pool;
-	struct fusion_reclaim *rc = &pool->reclaim;
-	struct fusion_space *s = &pool->space;
-	bool wanted = reclaim_waiting(pool);
-
-	if (!wanted) {
-		rc->closed = false;
-	} else if (reclaim_more(job)) {
-		fusion_commit(pool);
-		fusion_reclaim_kick(pool);
-		return;
-	} else if (!failed && !READ_ONCE(s->evacuated)) {
-		reclaim_vain(pool);
-	}
-	WRITE_ONCE(s->reclaimable, false);
-	/* more has not been tried for: who comes to wait has it tried */
-	WRITE_ONCE(rc->untried, !wanted);
-	/* pairs with commit_news() and fusion_wait_for_space() */
-	smp_mb();
-	if (READ_ONCE(rc->news) == job->news && !READ_ONCE(s->evacuated) &&
-	    (wanted || !reclaim_waiting(pool))) {
-		/* who waits is told by a commit; who is parked has been told */
-		if (!list_empty_careful(&pool->waiters))
-			fusion_commit_kick(pool);
-		return;
-	}
-	WRITE_ONCE(s->reclaimable, true);
-	/* what has just failed, or is for the parked alone, need not be at once */
-	if (!failed && !list_empty_careful(&pool->waiters))
-		fusion_reclaim_kick(pool);
-	else
-		fusion_reclaim_soon(pool);
-}
-
 static bool reclaim_failed(int r)
 {
 	return r != -ENOENT && r != -EAGAIN && r != -EINTR;
@@ -410,19 +266,19 @@ static void reclaim_job(struct work_struct *work)
 
 	atomic_inc(&rc->running);
 	job->lacked = false;
-	reclaim_note(job);
+	fusion_round_note(job);
 	r = reclaim_load(pool);
 	while (!r) {
 		if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool)) {
 			r = -EINTR;
 			break;
 		}
-		reclaim_note(job);
+		fusion_round_note(job);
 		if (fusion_commit_crowded(pool))
 			r = fusion_commit(pool);
 		if (!r)
 			r = reclaim_step(job);
-		if (!r && reclaim_waiting(pool))
+		if (!r && fusion_round_wanted(pool))
 			fusion_commit_kick(pool);
 		cond_resched();
 	}
@@ -435,7 +291,7 @@ static void reclaim_job(struct work_struct *work)
 	if (atomic_dec_and_test(&rc->running) &&
 	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM))) {
 		mutex_lock(&rc->end_lock);
-		reclaim_exhausted(job, r != -ENOENT);
+		fusion_round_end(job, r != -ENOENT);
 		mutex_unlock(&rc->end_lock);
 	}
 }
@@ -521,11 +377,27 @@ static void reclaim_unwanted(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	bool unwanted = READ_ONCE(pool->space.evacuated) &&
-		!reclaim_waiting(pool);
+		!fusion_round_wanted(pool);
 
 	if (unwanted && rc->unwanted)
 		fusion_space_keep(&pool->space);
 	rc->unwanted = unwanted;
+}
+
+/*
+ * A class that is written all the time always has something to reclaim, and keeps
+ * others from its bands: who waits longer than a tick is not left to the end of
+ * the round.
+ */
+static void reclaim_lacking(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	bool lacking = rc->loaded && !READ_ONCE(pool->space.evacuated) &&
+		fusion_round_short(pool);
+
+	if (lacking && rc->lacking)
+		fusion_round_evacuate(pool);
+	rc->lacking = lacking;
 }
 
 static void reclaim_tick(struct work_struct *work)
@@ -540,6 +412,7 @@ static void reclaim_tick(struct work_struct *work)
 	reclaim_sample(pool);
 	reclaim_low_water(pool);
 	reclaim_unwanted(pool);
+	reclaim_lacking(pool);
 	effort = reclaim_effort(pool);
 	if (effort != rc->effort)
 		trace_fusion_reclaim(pool, effort);
@@ -603,7 +476,7 @@ int fusion_reclaim_all(struct fusion_pool *pool)
 {
 	int r;
 
-	reclaim_close_sets(pool);
+	fusion_round_close_sets(&pool->space);
 	r = fusion_commit(pool);
 	return r ? r : fusion_background_run(&pool->reclaim.request,
 					     pool->slow_wq);

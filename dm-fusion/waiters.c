@@ -126,7 +126,7 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 	else if (!w->since)
 		w->since = READ_ONCE(volume->class->fruitless);
 	waiter_add(pool, w, &pool->waiters);
-	/* pairs with reclaim_exhausted(): who waits, before the mark is seen */
+	/* pairs with fusion_round_end(): who waits, before the mark is seen */
 	smp_mb();
 	if (READ_ONCE(pool->reclaim.untried))
 		WRITE_ONCE(pool->space.reclaimable,
@@ -223,17 +223,19 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 		list_move_tail(&w->list, ro ? &fail : &retry);
 	}
 	list_for_each_entry_safe(w, next, &pool->waiters, list) {
+		bool in_vain = waiter_in_vain(pool, w);
+
 		if (w->epoch > number) {
 			again = true;
 		} else if (ro) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
-		} else if (!waiter_in_vain(pool, w) &&
+		} else if (!in_vain &&
 			   (freeing || atomic_read(&pool->space.emptied) ||
 			    READ_ONCE(pool->space.reclaimable))) {
 			/* one of the two below, or another commit, follows */
 			continue;
-		} else if (w->judged || waiter_in_vain(pool, w)) {
+		} else if (w->judged || in_vain) {
 			park = true;
 			w->status = pool->error_if_no_space ? BLK_STS_NOSPC :
 				w->volume->wait_forbidden;

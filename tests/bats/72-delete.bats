@@ -36,8 +36,6 @@ delete_begin() {
 	message delete_volume 0 3>&- &
 	deleter=$!
 }
-running() { kill -0 "$1" 2>/dev/null; }
-ended() { ! running "$1"; }
 held_or_ended() { held 1 || ended "$1"; }
 # What is held is done, and what comes after it is held.
 step() {

@@ -11,13 +11,6 @@ test_teardown() {
 	echo >$tracing/trace
 }
 
-random() { head -c $(($1 << 12)) /dev/urandom; }
-# random_to PAGE PAGES [CHUNK]: of t-v0.
-random_to() {
-	random "$2" | dd of=/dev/mapper/t-v0 bs="${3:-64k}" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($1 << 12)) status=none
-}
-
 # --- tracepoints -------------------------------------------------------------
 
 trace() {
@@ -53,7 +46,7 @@ distinct() { [ -z "$(traced "$@" | cut -d' ' -f2 | sort | uniq -d)" ]; }
 @test "fusion_convert and fusion_compact add up to what the counters say" {
 	make_pool
 	volume 0 8 3
-	random_to 0 2048
+	random_to 0 0 2048
 	trace
 	message convert
 	of_this_pool convert
@@ -91,7 +84,7 @@ distinct() { [ -z "$(traced "$@" | cut -d' ' -f2 | sort | uniq -d)" ]; }
 @test "fusion_compact of RAID stripes" {
 	make_pool
 	volume 0 8 3
-	random_to 0 2016 192k
+	random_to 0 0 2016 192k
 	[ "$(counter large)" -eq 42 ]
 	# One block of three is left.
 	for ((i = 0; i < 42; i++)); do
@@ -138,7 +131,7 @@ distinct() { [ -z "$(traced "$@" | cut -d' ' -f2 | sort | uniq -d)" ]; }
 @test "fusion_reclaim says how hard the background works" {
 	make_pool
 	volume 0 8 3
-	random_to 0 2048
+	random_to 0 0 2048
 	flush
 	trace
 	message set soft_percent 0
@@ -147,7 +140,7 @@ distinct() { [ -z "$(traced "$@" | cut -d' ' -f2 | sort | uniq -d)" ]; }
 	of_this_pool reclaim
 	[ "$(traced reclaim | sed 's/.*effort=//' | xargs)" = "yield rest" ]
 	message set paused 1
-	random_to 0 2048
+	random_to 0 0 2048
 	flush
 	# What is at the limit is in somebody's way.
 	message set limit_percent 0
@@ -163,7 +156,7 @@ small_pool() {
 	make_pool
 	volume 0 256 2
 	# Of one class: it has its reserve.
-	random_to 0 32 128k
+	random_to 0 0 32 128k
 	filled=1
 }
 # fill_to PERCENT: more stripes, until that part is available.  By halves: what bands
@@ -200,7 +193,7 @@ told() {
 	low_water_is 1
 	[ "$(mode)" = rw ]
 	# Less yet is no news.
-	random_to 0 32 128k
+	random_to 0 0 32 128k
 	flush
 	blkdiscard -l $((4 << 20)) /dev/mapper/t-v0
 	flush

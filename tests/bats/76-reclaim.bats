@@ -38,7 +38,6 @@ full_pool() {
 	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=$((64 * $2))k oflag=direct iflag=fullblock count=$((blocks / $2)) status=none
 	blocks=$((blocks / $2 * $2))
 }
-none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 # Sets of 2 MiB of data: 32 blocks.
 some_sets() {
 	make_pool
@@ -282,6 +281,28 @@ leave_some_of_each() {
 	message delete_volume 1
 	dd if=/dev/urandom of=/dev/mapper/t-v0 bs=320k oflag=direct iflag=fullblock count=$((stripes * 3 / 4)) status=none
 	in_rw
+	parity_fits
+}
+
+@test "and while that class is written all the time" {
+	take_all_bands 5
+	leave_some_of_each
+	flush
+	volume 1 16 3
+	# Else it is reclaimed faster than it is written, and there are pauses.
+	ssd_time 360 370 56 28
+	fio --name=w --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=256 --thread --rw=randwrite --bs=64k \
+		--size=$((40 * stripe)) --time_based --runtime=300 --norandommap >/dev/null 2>&1 3>&- &
+	writer=$!
+	random_to 1 0 4096 3>&- &
+	other=$!
+	wait_for 60 ended $other || late=1
+	kill $writer
+	wait $writer || :
+	wait $other
+	[ -z "${late-}" ]
+	in_rw
+	[ "$(counter compacted)" -gt 0 ]
 	parity_fits
 }
 

@@ -67,8 +67,6 @@ delete_begin() {
 	message delete_volume "$1" 3>&- &
 	deleter=$!
 }
-running() { kill -0 "$1" 2>/dev/null; }
-ended() { ! running "$1"; }
 
 @test "the space of a volume that is deleted is passed down, all of it" {
 	make_pool

@@ -118,6 +118,7 @@ clean_up() {
 
 	release
 	power_on
+	ssd_time off
 	for _ in 1 2 3 4; do
 		mapfile -t devices < <(test_devices)
 		[ ${#devices[@]} -gt 0 ] || break
@@ -157,6 +158,14 @@ release() { dmsetup message ssd0 0 release_all; }
 held_count() { dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }'; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 
+# time off, or: microseconds of a read and of a write, and MB/s of both.
+ssd_time() {
+	local ssd
+	for ssd in "${ssds[@]}"; do
+		dmsetup message "$ssd" 0 time "$@"
+	done
+}
+
 ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
 ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }
 
@@ -169,6 +178,10 @@ wait_for() {
 		sleep 0.05
 	done
 }
+
+# A child, by its id.
+running() { kill -0 "$1" 2>/dev/null; }
+ended() { ! running "$1"; }
 
 # --- pools by dmsetup, without labels ----------------------------------------
 
@@ -265,6 +278,8 @@ counter() {
 	all=${all#* "$1" }
 	echo "${all%% *}"
 }
+
+none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 
 # A flush of one volume commits everything.
 flush() { sync /dev/mapper/t-v0; }

@@ -20,7 +20,7 @@ make_drives() {
 }
 
 # How long they have been busy in sum, in microseconds.
-busy_us() { dmsetup status ssd{0..6} | awk '{ n += $12 } END { print n }'; }
+busy_us() { dmsetup status ssd{0..6} | awk '{ n += $12 } END { printf "%.0f\n", n }'; }
 
 # start_pool: with nothing in it, on fresh metadata.
 start_pool() {
