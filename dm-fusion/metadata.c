@@ -49,19 +49,40 @@ struct fusion_md {
 	/* Its superblock, and the one that is being made. */
 	struct fusion_disk_super disk;
 	struct fusion_disk_super next;
+	struct page *page;		/* to read or write one */
 };
 
 /* ---- superblock ---- */
 
-static void super_prepare(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
-			  struct dm_block *b, size_t bytes)
+static int super_io(struct fusion_md *md, blk_opf_t opf)
 {
-	struct fusion_disk_super *disk = dm_block_data(b);
+	struct bio_vec vec;
+	struct bio bio;
+	int r;
 
-	disk->blocknr = cpu_to_le64(dm_block_location(b));
+	bio_init(&bio, md->bdev, &vec, 1, opf | REQ_SYNC);
+	__bio_add_page(&bio, md->page, FUSION_META_BLOCK_BYTES, 0);
+	r = submit_bio_wait(&bio);
+	bio_uninit(&bio);
+	return r;
+}
+
+/*
+ * Past the block manager, which writes and then flushes: of md's RAID-1, where the
+ * metadata of a pool usually is, a flush succeeds even if no leg has done it.  A
+ * write with FUA does not.
+ */
+static int super_write(struct fusion_md *md, const struct fusion_disk_super *super)
+{
+	struct fusion_disk_super *disk = page_address(md->page);
+
+	clear_page(disk);
+	*disk = *super;
+	disk->blocknr = cpu_to_le64(MD_SUPER_LOCATION);
 	disk->csum = cpu_to_le32(dm_bm_checksum(&disk->flags,
-						bytes - sizeof(__le32),
+						FUSION_META_BLOCK_BYTES - sizeof(__le32),
 						FUSION_SUPER_CSUM_XOR));
+	return super_io(md, REQ_OP_WRITE | REQ_FUA);
 }
 
 static int super_check(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
@@ -88,7 +109,6 @@ static int super_check(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
 
 static FUSION_CONST_VALIDATOR struct dm_block_validator super_validator = {
 	.name = "fusion superblock",
-	.prepare_for_write = super_prepare,
 	.check = super_check,
 };
 
@@ -122,12 +142,13 @@ static int md_commit(struct fusion_md *md)
 	if (r < 0)
 		return r;
 	le64_add_cpu(&disk->transaction_id, 1);
-	/* All that can fail is done: take the superblock. */
-	r = dm_bm_write_lock_zero(md->bm, MD_SUPER_LOCATION, &super_validator,
-				  &b);
+	r = super_write(md, disk);
+	if (r)
+		return r;
+	/* the block manager's copy is only what dm_tm_commit() wants to unlock */
+	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, &super_validator, &b);
 	if (r < 0)
 		return r;
-	memcpy(dm_block_data(b), disk, sizeof(*disk));
 	r = dm_tm_commit(md->tm, b);
 	if (!r)
 		md->disk = *disk;
@@ -144,13 +165,11 @@ static void md_publish(struct fusion_md *md)
 
 /*
  * The one door for metadata errors.  The superblock of the last commit is
- * written once more with needs_check; the broken transaction's blocks, which
- * the flush may carry along, are free space in it.
+ * written once more with needs_check; the broken transaction's blocks are free
+ * space in it.
  */
 static int md_break(struct fusion_md *md, int r)
 {
-	struct dm_block *b;
-
 	if (md->broken)
 		return r;
 	DMERR("%pg: metadata operation failed (%d): the pool is read-only now",
@@ -159,13 +178,8 @@ static int md_break(struct fusion_md *md, int r)
 	md->broken = true;
 	md->super.flags |= FUSION_SUPER_NEEDS_CHECK;
 	md->disk.flags |= cpu_to_le32(FUSION_SUPER_NEEDS_CHECK);
-	if (!dm_bm_write_lock_zero(md->bm, MD_SUPER_LOCATION, &super_validator,
-				   &b)) {
-		memcpy(dm_block_data(b), &md->disk, sizeof(md->disk));
-		dm_bm_unlock(b);
-		if (dm_bm_flush(md->bm))
-			DMERR("%pg: could not record needs_check", md->bdev);
-	}
+	if (super_write(md, &md->disk))
+		DMERR("%pg: could not record needs_check", md->bdev);
 	dm_bm_set_read_only(md->bm);
 	return r;
 }
@@ -304,17 +318,12 @@ static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 	return md_clone_tm(md);
 }
 
-static int md_all_zero(struct dm_block_manager *bm, bool *zero)
+static int md_all_zero(struct fusion_md *md, bool *zero)
 {
-	struct dm_block *b;
-	int r;
+	int r = super_io(md, REQ_OP_READ);
 
-	r = dm_bm_read_lock(bm, MD_SUPER_LOCATION, NULL, &b);
-	if (r < 0)
-		return r;
-	*zero = !memchr_inv(dm_block_data(b), 0, FUSION_META_BLOCK_BYTES);
-	dm_bm_unlock(b);
-	return 0;
+	*zero = !memchr_inv(page_address(md->page), 0, FUSION_META_BLOCK_BYTES);
+	return r;
 }
 
 static void md_destroy(struct fusion_md *md)
@@ -327,6 +336,8 @@ static void md_destroy(struct fusion_md *md)
 		dm_tm_destroy(md->tm);
 	if (!IS_ERR_OR_NULL(md->bm))
 		dm_block_manager_destroy(md->bm);
+	if (md->page)
+		__free_page(md->page);
 	kfree(md);
 }
 
@@ -339,6 +350,7 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 	int r;
 
 	BUILD_BUG_ON(sizeof(struct fusion_disk_super) > FUSION_META_BLOCK_BYTES);
+	BUILD_BUG_ON(FUSION_META_BLOCK_BYTES > PAGE_SIZE);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_label) != FUSION_LABEL_BYTES);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_class) != 8);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_member) != 32);
@@ -355,6 +367,12 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 	}
 	md->bdev = bdev;
 	init_rwsem(&md->committed_lock);
+	md->page = alloc_page(GFP_KERNEL);
+	if (!md->page) {
+		*error = "Out of memory";
+		r = -ENOMEM;
+		goto bad;
+	}
 
 	md->bm = dm_block_manager_create(bdev, FUSION_META_BLOCK_BYTES,
 					 MD_MAX_LOCKS);
@@ -363,7 +381,7 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 		r = PTR_ERR(md->bm);
 		goto bad;
 	}
-	r = md_all_zero(md->bm, &zero);
+	r = md_all_zero(md, &zero);
 	if (r < 0) {
 		*error = "Could not read the metadata device";
 		goto bad;

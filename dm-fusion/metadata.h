@@ -112,7 +112,7 @@ int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
 			  struct fusion_disk_volume *disk);
 
 /*
- * Make the transaction durable: btree blocks, flush, superblock, flush.  The
+ * Make the transaction durable: btree blocks, flush, superblock with FUA.  The
  * data that the new entries refer to must be durable already.
  */
 int fusion_md_commit(struct fusion_md *md);

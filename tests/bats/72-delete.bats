@@ -36,7 +36,6 @@ delete_begin() {
 	message delete_volume 0 3>&- &
 	deleter=$!
 }
-held_or_ended() { held 1 || ended "$1"; }
 # What is held is done, and what comes after it is held.
 step() {
 	local name

@@ -157,6 +157,7 @@ hold() { dmsetup message ssd0 0 hold_all "$1"; }
 release() { dmsetup message ssd0 0 release_all; }
 held_count() { dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }'; }
 held() { [ "$(held_count)" -ge "$1" ]; }
+held_or_ended() { held 1 || ended "$1"; }
 
 # time off, or: microseconds of a read and of a write, and MB/s of both.
 ssd_time() {

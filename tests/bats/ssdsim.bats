@@ -74,6 +74,14 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 	[ "${sums[0]}" != "${sums[2]}" ]
 }
 
+@test "a power cut that is to lose it loses all that was not flushed" {
+	fill a conv=fsync
+	fill b
+	dmsetup message ssdsim-test 0 power_cut lose
+	dmsetup message ssdsim-test 0 power_on
+	[ "$(letters | count a)" -eq $pages ]
+}
+
 @test "flushed data survives a power cut" {
 	fill a conv=fsync
 	[ "$(field 4)" -gt 0 ]

@@ -22,9 +22,9 @@
  * the page's number, and of nothing else.
  *
  * Messages:
- *	power_cut [<seed>]	cut this device
+ *	power_cut [<seed>|lose]	cut this device; lose: every cached version is lost
  *	power_on		give it power again
- *	power_cut_all [<seed>]	cut every ssdsim device at one instant: each I/O
+ *	power_cut_all [<seed>|lose]	cut every ssdsim device at one instant: each I/O
  *				on any of them is wholly before or after it
  *	power_on_all
  *	hold reads|writes|flushes|discards	keep such I/Os back from now on (writes:
@@ -513,16 +513,18 @@ static u64 ssd_mix(u64 x)
 	return x ^ (x >> 31);
 }
 
-static void ssd_power_cut(struct ssd *ssd, u64 seed)
+/* @seed NULL: nothing that is cached survives. */
+static void ssd_power_cut(struct ssd *ssd, const u64 *seed)
 {
 	struct ssd_slot *slot, *next;
 
 	mutex_lock(&ssd->lock);
 	ssd->off = true;
 	list_for_each_entry_safe(slot, next, &ssd->cache, cache_list) {
-		u64 dice = ssd_mix(ssd_mix(ssd_mix(seed) ^ ssd->seed) ^ slot->index);
+		bool keep = seed &&
+			ssd_mix(ssd_mix(ssd_mix(*seed) ^ ssd->seed) ^ slot->index) & 1;
 
-		ssd_leave_cache(ssd, slot, dice & 1);
+		ssd_leave_cache(ssd, slot, keep);
 		ssd_put_slot(ssd, slot);
 	}
 	mutex_unlock(&ssd->lock);
@@ -573,7 +575,7 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	};
 	struct ssd *ssd = ti->private;
 	bool yes = false;
-	u64 seed = 0;
+	u64 seed = 0, *survives = &seed;
 	int kind = 0;
 
 	if (argc && !strcasecmp(argv[0], "time"))
@@ -588,21 +590,23 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		if (kstrtobool(argv[1], &yes))
 			return -EINVAL;
 	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
-		if (kstrtou64(argv[1], 0, &seed))
+		if (!strcasecmp(argv[1], "lose"))
+			survives = NULL;
+		else if (kstrtou64(argv[1], 0, &seed))
 			return -EINVAL;
 	} else if (argc != 1) {
 		return -EINVAL;
 	}
 
 	if (!strcasecmp(argv[0], "power_cut")) {
-		ssd_power_cut(ssd, seed);
+		ssd_power_cut(ssd, survives);
 	} else if (!strcasecmp(argv[0], "power_on")) {
 		ssd_power_on(ssd);
 	} else if (!strcasecmp(argv[0], "power_cut_all")) {
 		mutex_lock(&ssds_lock);
 		percpu_down_write(&power_lock);
 		list_for_each_entry(ssd, &ssds, list)
-			ssd_power_cut(ssd, seed);
+			ssd_power_cut(ssd, survives);
 		percpu_up_write(&power_lock);
 		mutex_unlock(&ssds_lock);
 	} else if (!strcasecmp(argv[0], "power_on_all")) {
