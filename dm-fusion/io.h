@@ -126,8 +126,8 @@ static inline unsigned int fusion_large_threshold(const struct fusion_class *cla
 int fusion_large_map(struct fusion_io *io);
 
 /*
- * Small writes that wait for space with whole blocks of @v become large ones,
- * if they are enough.  Any context.
+ * Small writes that wait, for space or for company, with whole blocks of @v become
+ * large ones, if they are enough.  Any context.
  */
 void fusion_large_group(struct fusion_volume *v);
 

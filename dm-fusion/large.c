@@ -15,7 +15,9 @@
  * Where the replicated area is at its limit, small writes of whole blocks that
  * wait together are taken from the waiters and go to a stripe as one large
  * write: a full stripe's at any time, fewer when no other large write of
- * the volume is under way, whose end would be the next occasion.
+ * the volume is under way, whose end would be the next occasion.  Where space is
+ * scarce they wait for that before the limit is reached, but for nothing else: who
+ * is not taken when no large write is under way any more is replicated.
  *
  * A large write gets all of its memory at once (stripe.h), in a workqueue that
  * nothing else waits for, so that those which have theirs can always finish.
@@ -70,6 +72,20 @@ void fusion_large_exit(struct fusion_pool *pool)
 
 /* ---- the end ---- */
 
+/* A large write of @v has ended, or is not one that others should wait for. */
+static void large_leave(struct fusion_volume *v)
+{
+	atomic_dec(&v->large);
+	/*
+	 * pairs with fusion_wait_for_company(), and with waiters_lock, under which
+	 * those who wait for space were added
+	 */
+	smp_mb__after_atomic();
+	if (unlikely(!list_empty_careful(&v->company) ||
+		     !list_empty_careful(&v->pool->waiters)))
+		fusion_large_group(v);
+}
+
 static void large_unhold(struct large *large)
 {
 	while (large->held)
@@ -99,12 +115,7 @@ static void large_finish(struct large *large, blk_status_t status)
 	large_unhold(large);
 	list_splice(&large->ios, &ios);
 	fusion_stripe_put(large_class_pool(v), &large->stripe);
-	/* those who wait were added before they looked at this, or are seen */
-	atomic_dec(&v->large);
-	/* pairs with waiters_lock, under which they were added */
-	smp_mb__after_atomic();
-	if (unlikely(!list_empty_careful(&pool->waiters)))
-		fusion_large_group(v);
+	large_leave(v);
 	/* the last answer may be the end of the volume's device */
 	list_for_each_entry_safe(io, next, &ios, waiter.list)
 		large_answer(io, status);
@@ -269,14 +280,24 @@ static bool large_grows(struct large *large)
 	return grows;
 }
 
+/* It is under way again. */
+static struct large *large_return(struct fusion_waiter *w)
+{
+	struct large *large = container_of(w, struct large, waiter);
+
+	if (w->grows)
+		atomic_inc(&large->volume->large);
+	return large;
+}
+
 static void large_retry(struct fusion_waiter *w)
 {
-	large_defer(container_of(w, struct large, waiter));
+	large_defer(large_return(w));
 }
 
 static void large_wait_failed(struct fusion_waiter *w, blk_status_t status)
 {
-	large_finish(container_of(w, struct large, waiter), status);
+	large_finish(large_return(w), status);
 }
 
 /* Pins and holds would be in the way of others. */
@@ -288,15 +309,21 @@ static void large_let_go(struct large *large)
 	for (i = 0; i < large->blocks; i++)
 		fusion_update_cancel(&pool->map, &large->stripe.slot[i].update);
 	large_unhold(large);
+	large->waiter.grows = false;
 	large->waiter.retry = large_retry;
 	large->waiter.fail = large_wait_failed;
 }
 
-/* @grows: for blocks that are not there yet. */
+/*
+ * @grows: for blocks that are not there yet.  There may never be room for these,
+ * though there is for who waits for company.
+ */
 static void large_wait(struct large *large, bool grows)
 {
 	large_let_go(large);
 	large->waiter.grows = grows;
+	if (grows)
+		large_leave(large->volume);
 	fusion_wait_for_space(large_pool(large), &large->waiter, large->volume);
 }
 
@@ -392,13 +419,17 @@ void fusion_large_group(struct fusion_volume *v)
 	struct fusion_io *io;
 
 	for (;;) {
+		bool last = !atomic_read(&v->large);
 		LIST_HEAD(ios);
 
-		least = atomic_read(&v->large) ? v->class->d :
-			fusion_large_threshold(v->class) + 1;
+		least = last ? fusion_large_threshold(v->class) + 1 :
+			v->class->d;
 		n = fusion_waiters_take(v, least, v->class->d, &ios);
-		if (!n)
+		if (!n) {
+			if (last)
+				fusion_waiters_alone(v);
 			return;
+		}
 		this_cpu_add(v->pool->counters->grouped, n);
 		list_for_each_entry(io, &ios, waiter.list)
 			large_needs_commit(io);

@@ -62,6 +62,11 @@ u64 fusion_slow_zone(u64 total)
 	return total / SLOW_PART;
 }
 
+bool fusion_scarce(u64 available, u64 zone)
+{
+	return available < (1 + EARLY_ZONES) * zone;
+}
+
 u32 fusion_writers_share(u64 available, u64 zone)
 {
 	u64 share;
@@ -97,7 +102,7 @@ enum fusion_effort fusion_compact_effort(u64 available, u64 zone, bool waiting)
 {
 	if (waiting || available < zone)
 		return FUSION_INSIST;
-	return available < (1 + EARLY_ZONES) * zone ? FUSION_YIELD : FUSION_REST;
+	return fusion_scarce(available, zone) ? FUSION_YIELD : FUSION_REST;
 }
 
 unsigned int fusion_victim_live(enum fusion_effort effort, unsigned int d)

@@ -80,6 +80,12 @@ bool fusion_low_water(const struct fusion_tunables *t,
 u64 fusion_slow_zone(u64 total);
 
 /*
+ * Is compaction likely to pay for what is written?  Then a replica that is to be
+ * converted, or moved, soon costs more than waiting for a stripe that is under way.
+ */
+bool fusion_scarce(u64 available, u64 zone);
+
+/*
  * Of each freed block, how much those who write get, in 1/256, when @available
  * of a zone of @zone are left: from 2 at the zone's upper end down to 1/8.  So
  * space settles where as much is drawn as is freed.

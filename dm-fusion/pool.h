@@ -44,11 +44,13 @@ struct fusion_counters {
 /* Somebody who waits: see waiters.h. */
 struct fusion_waiter {
 	struct list_head list;
+	struct list_head *home;		/* the list it waits on */
 	u64 epoch;			/* current when it began to wait */
 	u64 freed;			/* see fusion_waiter_look() */
 	u32 since;			/* class->fruitless when it first waited, or 0 */
 	bool judged;			/* a commit it waited for did not help */
 	bool grows;			/* for a block that is not there yet */
+	bool alone;			/* has waited for company: not again */
 	blk_status_t status;
 	struct fusion_volume *volume;
 	u64 block;			/* of a small write that may become part of a
@@ -72,7 +74,8 @@ struct fusion_volume {
 	bool counts_dirty;
 	bool deleting;			/* and volumes_lock */
 	unsigned int movers;		/* under volumes_lock */
-	atomic_t large;			/* large writes under way */
+	atomic_t large;			/* large writes under way, not waiting */
+	struct list_head company;	/* waiters for it; waiters_lock */
 	unsigned int users;		/* targets; under fusion_pools_lock */
 	char name[FUSION_NAME_BYTES];
 };

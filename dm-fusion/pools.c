@@ -231,6 +231,7 @@ bad:
 static void pool_destroy(struct fusion_pool *pool)
 {
 	/* workers whose write has ended may still look for others to go with */
+	flush_workqueue(pool->large_wq);
 	flush_workqueue(pool->io_wq);
 	fusion_background_stop(&pool->scrub.background);
 	fusion_reclaim_stop(pool);

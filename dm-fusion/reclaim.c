@@ -289,11 +289,8 @@ static void reclaim_job(struct work_struct *work)
 	}
 	/* want of memory goes away by itself */
 	if (atomic_dec_and_test(&rc->running) &&
-	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM))) {
-		mutex_lock(&rc->end_lock);
+	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM)))
 		fusion_round_end(job, r != -ENOENT);
-		mutex_unlock(&rc->end_lock);
-	}
 }
 
 /* ---- the tick ---- */

@@ -136,7 +136,7 @@ void fusion_round_note(struct fusion_reclaim_job *job)
 	job->evacuations = READ_ONCE(rc->evacuations);
 }
 
-void fusion_round_end(struct fusion_reclaim_job *job, bool failed)
+static void round_end(struct fusion_reclaim_job *job, bool failed)
 {
 	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
@@ -170,4 +170,13 @@ void fusion_round_end(struct fusion_reclaim_job *job, bool failed)
 		fusion_reclaim_kick(pool);
 	else
 		fusion_reclaim_soon(pool);
+}
+
+void fusion_round_end(struct fusion_reclaim_job *job, bool failed)
+{
+	struct fusion_reclaim *rc = &job->pool->reclaim;
+
+	mutex_lock(&rc->end_lock);
+	round_end(job, failed);
+	mutex_unlock(&rc->end_lock);
 }

@@ -22,7 +22,7 @@ void fusion_round_note(struct fusion_reclaim_job *job);
 /*
  * Nothing more could be gained, as of @job's last step, or it failed.  Then who
  * waits for space need not wait for us; unless there was news meanwhile.  The
- * last job that ends says so.
+ * last job that ends says so.  Commits, and waits for grace periods.
  */
 void fusion_round_end(struct fusion_reclaim_job *job, bool failed);
 

@@ -126,6 +126,7 @@ struct fusion_space {
 	 * may be gained by reclaim: they get of what is freed.
 	 */
 	bool reclaimable;
+	bool scarce;			/* see fusion_scarce() */
 	u64 slow_zone;			/* blocks */
 	atomic64_t budget;		/* blocks */
 };

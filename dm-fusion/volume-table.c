@@ -176,6 +176,7 @@ static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
 	if (!v)
 		return ERR_PTR(-ENOMEM);
 	v->pool = pool;
+	INIT_LIST_HEAD(&v->company);
 	v->id = id;
 	v->class = pool->space.class[class];
 	v->blocks = le64_to_cpu(disk->blocks);

@@ -118,6 +118,7 @@ int fusion_volume_create(struct fusion_pool *pool, u32 id, const char *name,
 	if (!v)
 		return -ENOMEM;
 	v->pool = pool;
+	INIT_LIST_HEAD(&v->company);
 	v->id = id;
 	v->blocks = blocks;
 	strscpy(v->name, name, sizeof(v->name));

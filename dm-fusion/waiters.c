@@ -104,6 +104,7 @@ static void waiter_add(struct fusion_pool *pool, struct fusion_waiter *w,
 		status = BLK_STS_IOERR;
 	else
 		list_add_tail(&w->list, list);
+	w->home = list;
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
 	if (status)
 		w->fail(w, status);
@@ -149,25 +150,71 @@ static bool waiter_sort(struct fusion_waiter *w, struct list_head *list)
 	return true;
 }
 
+bool fusion_wait_for_company(struct fusion_waiter *w,
+			     struct fusion_volume *volume)
+{
+	struct fusion_pool *pool = volume->pool;
+	unsigned long flags;
+	bool wait;
+
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	wait = !w->alone && atomic_read(&volume->large);
+	if (wait) {
+		w->volume = volume;
+		w->alone = true;
+		w->home = &volume->company;
+		list_add_tail(&w->list, &volume->company);
+	}
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	/* pairs with large_leave(): it sees @w, or who groups then sees none */
+	smp_mb();
+	return wait;
+}
+
+void fusion_waiters_alone(struct fusion_volume *volume)
+{
+	struct fusion_pool *pool = volume->pool;
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	list_splice_init(&volume->company, &list);
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	waiters_retry(&list);
+}
+
+/* Move of @from to @list those of @volume with a block, until there are @most. */
+static unsigned int waiters_sort(struct fusion_volume *volume,
+				 struct list_head *from, unsigned int most,
+				 struct list_head *list)
+{
+	struct fusion_waiter *w, *next;
+	unsigned int count = 0;
+
+	list_for_each_entry_safe(w, next, from, list) {
+		if (count == most)
+			break;
+		if (w->volume == volume && w->block != FUSION_NO_BLOCK)
+			count += waiter_sort(w, list);
+	}
+	return count;
+}
+
 unsigned int fusion_waiters_take(struct fusion_volume *volume,
 				 unsigned int least, unsigned int most,
 				 struct list_head *list)
 {
 	struct fusion_pool *pool = volume->pool;
 	struct fusion_waiter *w, *next;
-	unsigned int count = 0;
+	unsigned int count;
 	unsigned long flags;
 
 	spin_lock_irqsave(&pool->waiters_lock, flags);
-	list_for_each_entry_safe(w, next, &pool->waiters, list) {
-		if (w->volume != volume || w->block == FUSION_NO_BLOCK)
-			continue;
-		count += waiter_sort(w, list);
-		if (count == most)
-			break;
-	}
+	count = waiters_sort(volume, &volume->company, most, list);
+	count += waiters_sort(volume, &pool->waiters, most - count, list);
 	if (count < least) {
-		list_splice_tail_init(list, &pool->waiters);
+		list_for_each_entry_safe(w, next, list, list)
+			list_move_tail(&w->list, w->home);
 		count = 0;
 	}
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);

@@ -4,6 +4,8 @@
  *
  * Who wants room in the epoch goes on after a commit of it.
  *
+ * Who wants company waits on its volume's own list, for the end of a large write.
+ *
  * Who wants space first waits for a commit that covers the epoch it came in:
  * changes already made may free what it needs; and as long as reclaim may make
  * some.  If then there is still no space and none on its way, it fails or, with
@@ -21,6 +23,7 @@ void fusion_waiters_exit(struct fusion_pool *pool);
 static inline void fusion_waiter_init(struct fusion_waiter *w)
 {
 	w->judged = false;
+	w->alone = false;
 	w->since = 0;
 }
 
@@ -42,9 +45,20 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);
 
 /*
- * Take those of @volume, @least to @most, who wait with different blocks
- * (w->block): into @list, in the order of these.  How many; not so many: 0.
- * Any context.
+ * Wait, once, for other whole blocks of @volume to go to a stripe with, until no
+ * large write of it is under way.  @w's callbacks and block are set; fusion_large_group()
+ * is to be called then.  False: there is no such write, or @w has waited.
+ */
+bool fusion_wait_for_company(struct fusion_waiter *w,
+			     struct fusion_volume *volume);
+
+/* No company is to be expected: who waits for it goes on.  Any context. */
+void fusion_waiters_alone(struct fusion_volume *volume);
+
+/*
+ * Take those of @volume, @least to @most, who wait, for company or for space, with
+ * different blocks (w->block): into @list, in the order of these.  How many; not so
+ * many: 0.  Any context.
  */
 unsigned int fusion_waiters_take(struct fusion_volume *volume,
 				 unsigned int least, unsigned int most,

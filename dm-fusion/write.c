@@ -25,6 +25,14 @@
 #include "set.h"
 #include "waiters.h"
 
+/* What an overlay said, copied under RCU. */
+struct write_target {
+	bool overlay;
+	bool base;			/* without an overlay */
+	u64 epoch;
+	struct fusion_top top;
+};
+
 static int write_step(struct fusion_io *io, bool may_block);
 
 /* Run the path again, in a worker, where it may block. */
@@ -118,6 +126,36 @@ static int write_wait_replicas(struct fusion_io *io)
 	return DM_MAPIO_SUBMITTED;
 }
 
+/*
+ * Where space is scarce, a replica soon costs more than the time of a stripe that is
+ * under way: the whole of a block that is there already, not in a top, waits for others
+ * to make the next one with.
+ */
+static bool write_wants_company(const struct fusion_io *io,
+				const struct write_target *t)
+{
+	struct fusion_volume *v = io->volume;
+
+	return READ_ONCE(v->pool->space.scarce) && t->base &&
+		io->pages == fusion_mask(0, v->pool->block_pages) &&
+		!io->waiter.alone && atomic_read(&v->large);
+}
+
+/* Wait for it; -EAGAIN: there will be none. */
+static int write_wait_company(struct fusion_io *io)
+{
+	struct fusion_volume *v = io->volume;
+
+	write_let_go(io);
+	io->waiter.grows = false;
+	io->waiter.block = io->block;
+	if (!fusion_wait_for_company(&io->waiter, v))
+		return -EAGAIN;
+	/* @io may be gone; its device is not suspended meanwhile */
+	fusion_large_group(v);
+	return DM_MAPIO_SUBMITTED;
+}
+
 /* ---- sending ---- */
 
 static void mirror_end(struct bio *mirror)
@@ -186,14 +224,6 @@ static void write_needs_commit(struct fusion_io *io)
 	}
 }
 
-/* What an overlay said, copied under RCU. */
-struct write_target {
-	bool overlay;
-	bool base;			/* without an overlay */
-	u64 epoch;
-	struct fusion_top top;
-};
-
 static int write_in_place(struct fusion_io *io, struct write_target *t,
 			  gfp_t gfp)
 {
@@ -230,6 +260,8 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 		return write_wait(io, false);
 	if (unlikely(!fusion_space_may_grow(&pool->space, class)) && !t->base)
 		return write_wait(io, true);
+	if (unlikely(write_wants_company(io, t)))
+		return write_wait_company(io);
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
 				  io->block, true, gfp);
 	if (r)

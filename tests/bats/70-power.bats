@@ -130,10 +130,10 @@ cut_at_flush() {
 		# A block that was new: without the commit it is not found.
 		holds=$(page_letter $((cut * 16)))
 		echo "flush $cut: synced: $synced; holds: $holds"
-		[ $synced = no ] || [ "$holds" = a ]
+		[ "$synced" = no ] || [ "$holds" = a ]
 		cut=$((cut + 1))
 	done
-	[ $synced = yes ]
+	[ "$synced" = yes ]
 	[ "$(page_letter $((cut * 16)))" = a ]
 	[ $cut -gt 1 ]
 }

@@ -167,6 +167,108 @@ reading() { [ "$(counter reads)" -gt 500 ]; }
 	parity_fits
 }
 
+# --- company, where space is scarce ---
+
+# so many writes to t-v0
+in_flight() {
+	local number
+	number=$(dmsetup info -c --noheadings --separator : -o major,minor t-v0)
+	[ "$(awk '{ print $2 }' "/sys/dev/block/$number/inflight")" -eq "$1" ]
+}
+# write_at BYTES OFFSET: in the background.
+write_at() {
+	head -c "$1" /dev/urandom | dd of=/dev/mapper/t-v0 bs="$1" iflag=fullblock oflag=direct,seek_bytes seek="$2" \
+		status=none 3>&- &
+	writers+=($!)
+}
+# write_blocks FIRST COUNT: each by itself.
+write_blocks() {
+	local i
+	for ((i = $1; i < $1 + $2; i++)); do
+		write_at 65536 $((i << 16))
+	done
+}
+# A stripe is being written; nothing else is, not even a commit.
+begin_stripe() {
+	flush
+	large=$(counter large) grouped=$(counter grouped) new_top=$(counter new_top)
+	writers=()
+	hold writes
+	write_at $((6 << 16)) 0
+	wait_for 20 held 7
+}
+# end_writes LARGE GROUPED NEW_TOP: so many more of each, since it began.
+end_writes() {
+	release
+	wait "${writers[@]}"
+	large=$(($(counter large) - large)) grouped=$(($(counter grouped) - grouped)) new_top=$(($(counter new_top) - new_top))
+	echo "$large large writes, $grouped blocks grouped, $new_top new tops"
+	[ "$large $grouped $new_top" = "$*" ]
+}
+
+@test "where space is scarce, whole blocks wait for company while a stripe is written" {
+	background=paused
+	full_pool 93 6 1
+	message set limit_percent 50
+	# Three are no stripe: when there is nothing more to wait for they are replicated.
+	begin_stripe
+	write_blocks 12 3
+	wait_for 20 in_flight 4
+	[ "$(held_count)" -eq 7 ]
+	end_writes 1 0 3
+	# Six are one at once, and what waits then waits for both.
+	begin_stripe
+	write_blocks 18 6
+	wait_for 20 held 14
+	write_blocks 24 5
+	wait_for 20 in_flight 12
+	[ "$(held_count)" -eq 14 ]
+	end_writes 3 11 0
+	# Twice the same block is no company.
+	begin_stripe
+	write_blocks 30 1
+	write_blocks 30 1
+	write_blocks 31 2
+	wait_for 20 in_flight 5
+	[ "$(held_count)" -eq 7 ]
+	end_writes 1 0 3
+	[ "$(counter in_place)" -eq 1 ]
+	parity_fits
+}
+
+@test "new blocks and parts of blocks do not wait for company" {
+	background=paused
+	full_pool 93 6 1
+	message set limit_percent 50
+	begin_stripe
+	write_blocks $blocks 1
+	wait_for 20 held 9
+	write_at 4096 $((12 << 16))
+	wait_for 20 held 11
+	end_writes 1 0 2
+}
+
+@test "nor do others where there is space" {
+	background=paused
+	full_pool 50 6 1
+	begin_stripe
+	write_blocks 12 1
+	wait_for 20 held 9
+	end_writes 1 0 1
+}
+
+# bats test_tags=smp
+@test "company and the limit together" {
+	full_pool 91 6 1
+	message set limit_percent 1
+	grouped=$(counter grouped)
+	overwrite 0 48m --size=$((blocks << 16)) --iodepth=32
+	[ "$(counter grouped)" -gt "$grouped" ]
+	[ "$(counter new_top)" -gt 0 ]
+	in_flight 0
+	parity_fits
+}
+
 @test "a device can be suspended and removed while its writes wait at the limit" {
 	make_pool
 	message set limit_percent 0

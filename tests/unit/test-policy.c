@@ -177,6 +177,8 @@ static void test_compact(void)
 	      "writers are slowed down");
 	CHECK(fusion_compact_effort(3000, zone, true) == FUSION_INSIST,
 	      "somebody waits");
+	CHECK(!fusion_scarce(3000, zone) && fusion_scarce(2999, zone),
+	      "space is scarce where compaction begins");
 	CHECK(fusion_victim_live(FUSION_YIELD, 8) == 4 &&
 	   fusion_victim_live(FUSION_INSIST, 8) == 7,
 	      "half dead stripes at first, at last any with a dead slot");
