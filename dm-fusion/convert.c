@@ -63,9 +63,13 @@ static int convert_seal(struct fusion_move *m, struct fusion_set *set,
 	if (!seal)
 		return -ENOMEM;
 	fusion_move_close(m);
-	if (m->hot || !m->live) {
+	/*
+	 * The parity is that of all of @written: also what has gone since may have
+	 * been written before it went.
+	 */
+	if (m->live != written) {
 		kfree(seal);
-		return m->hot ? -EBUSY : -ENODATA;
+		return -EBUSY;
 	}
 	seal->stripe = m->to;
 	seal->written = written;
