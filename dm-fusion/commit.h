@@ -7,7 +7,7 @@
  *  1. close the epoch		the last commit, and in-place writes since
  *  2. flush the dirty members	the same; all data of the epoch is durable
  *  3. btree blocks, flush	the same: nothing refers to these blocks yet
- *  4. superblock, flush	the new commit: its data is durable since 2
+ *  4. superblock, with FUA	the new commit: its data is durable since 2
  *  5. answer FLUSH and FUA	what they asked for is durable
  *  6. freed stripes are free after a grace period, never before 4: until
  *     then the last commit still refers to them

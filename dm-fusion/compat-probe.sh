@@ -65,13 +65,6 @@ probe TI_MAX_DISCARD_GRANULARITY "<linux/device-mapper.h>" <<-'END'
 	(void)((struct dm_target *)0)->max_discard_granularity;
 END
 
-# Block validators are const.
-probe CONST_BLOCK_VALIDATOR '"persistent-data/dm-block-manager.h"' <<-'END'
-	int (*lock)(struct dm_block_manager *, dm_block_t,
-		    const struct dm_block_validator *, struct dm_block **) = dm_bm_read_lock;
-	(void)lock;
-END
-
 # dm_io() takes an I/O priority.
 probe DM_IO_IOPRIO "<linux/dm-io.h>" <<-'END'
 	int (*io)(struct dm_io_request *, unsigned int, struct dm_io_region *,

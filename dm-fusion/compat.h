@@ -11,12 +11,6 @@
 
 #include "compat-generated.h"
 
-#ifdef FUSION_HAVE_CONST_BLOCK_VALIDATOR
-#define FUSION_CONST_VALIDATOR const
-#else
-#define FUSION_CONST_VALIDATOR
-#endif
-
 /* Pages under write must not change: replicas and parity would differ. */
 static inline void fusion_compat_stable_writes(struct dm_target *ti)
 {

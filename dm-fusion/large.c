@@ -17,7 +17,8 @@
  * write: a full stripe's at any time, fewer when no other large write of
  * the volume is under way, whose end would be the next occasion.  Where space is
  * scarce they wait for that before the limit is reached, but for nothing else: who
- * is not taken when no large write is under way any more is replicated.
+ * is not taken when no large write is under way any more, or as many have ended as
+ * there were, is replicated.
  *
  * A large write gets all of its memory at once (stripe.h), in a workqueue that
  * nothing else waits for, so that those which have theirs can always finish.
@@ -75,6 +76,7 @@ void fusion_large_exit(struct fusion_pool *pool)
 /* A large write of @v has ended, or is not one that others should wait for. */
 static void large_leave(struct fusion_volume *v)
 {
+	atomic_inc(&v->large_ended);
 	atomic_dec(&v->large);
 	/*
 	 * pairs with fusion_wait_for_company(), and with waiters_lock, under which
@@ -415,21 +417,16 @@ int fusion_large_map(struct fusion_io *io)
 
 void fusion_large_group(struct fusion_volume *v)
 {
-	unsigned int least, n;
 	struct fusion_io *io;
+	unsigned int n;
 
 	for (;;) {
-		bool last = !atomic_read(&v->large);
 		LIST_HEAD(ios);
 
-		least = last ? fusion_large_threshold(v->class) + 1 :
-			v->class->d;
-		n = fusion_waiters_take(v, least, v->class->d, &ios);
-		if (!n) {
-			if (last)
-				fusion_waiters_alone(v);
-			return;
-		}
+		n = fusion_waiters_take(v, fusion_large_threshold(v->class) + 1,
+					v->class->d, &ios);
+		if (!n)
+			break;
 		this_cpu_add(v->pool->counters->grouped, n);
 		list_for_each_entry(io, &ios, waiter.list)
 			large_needs_commit(io);
@@ -437,4 +434,5 @@ void fusion_large_group(struct fusion_volume *v)
 		list_del(&ios);
 		large_start(io);
 	}
+	fusion_waiters_alone(v);
 }

@@ -54,6 +54,14 @@ struct fusion_md {
 
 /* ---- superblock ---- */
 
+/* Of the whole block. */
+static __le32 super_csum(const struct fusion_disk_super *disk)
+{
+	return cpu_to_le32(dm_bm_checksum(&disk->flags,
+					  FUSION_META_BLOCK_BYTES - sizeof(__le32),
+					  FUSION_SUPER_CSUM_XOR));
+}
+
 static int super_io(struct fusion_md *md, blk_opf_t opf)
 {
 	struct bio_vec vec;
@@ -79,18 +87,19 @@ static int super_write(struct fusion_md *md, const struct fusion_disk_super *sup
 	clear_page(disk);
 	*disk = *super;
 	disk->blocknr = cpu_to_le64(MD_SUPER_LOCATION);
-	disk->csum = cpu_to_le32(dm_bm_checksum(&disk->flags,
-						FUSION_META_BLOCK_BYTES - sizeof(__le32),
-						FUSION_SUPER_CSUM_XOR));
+	disk->csum = super_csum(disk);
 	return super_io(md, REQ_OP_WRITE | REQ_FUA);
 }
 
-static int super_check(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
-		       struct dm_block *b, size_t bytes)
+/* Into @disk. */
+static int super_read(struct fusion_md *md, struct fusion_disk_super *disk)
 {
-	struct fusion_disk_super *disk = dm_block_data(b);
+	int r = super_io(md, REQ_OP_READ);
 
-	if (le64_to_cpu(disk->blocknr) != dm_block_location(b)) {
+	if (r)
+		return r;
+	memcpy(disk, page_address(md->page), sizeof(*disk));
+	if (le64_to_cpu(disk->blocknr) != MD_SUPER_LOCATION) {
 		DMERR("superblock is not in its place");
 		return -ENOTBLK;
 	}
@@ -98,19 +107,12 @@ static int super_check(FUSION_CONST_VALIDATOR struct dm_block_validator *v,
 		DMERR("superblock has a wrong magic number");
 		return -EILSEQ;
 	}
-	if (disk->csum != cpu_to_le32(dm_bm_checksum(&disk->flags,
-						     bytes - sizeof(__le32),
-						     FUSION_SUPER_CSUM_XOR))) {
+	if (disk->csum != super_csum(page_address(md->page))) {
 		DMERR("superblock has a wrong checksum");
 		return -EILSEQ;
 	}
 	return 0;
 }
-
-static FUSION_CONST_VALIDATOR struct dm_block_validator super_validator = {
-	.name = "fusion superblock",
-	.check = super_check,
-};
 
 /* ---- transactions ---- */
 
@@ -142,13 +144,16 @@ static int md_commit(struct fusion_md *md)
 	if (r < 0)
 		return r;
 	le64_add_cpu(&disk->transaction_id, 1);
-	r = super_write(md, disk);
-	if (r)
-		return r;
-	/* the block manager's copy is only what dm_tm_commit() wants to unlock */
-	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, &super_validator, &b);
+	/* what dm_tm_commit() wants to unlock; what the block manager reads is not used */
+	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, NULL, &b);
 	if (r < 0)
 		return r;
+	/* all that can fail is done */
+	r = super_write(md, disk);
+	if (r) {
+		dm_bm_unlock(b);
+		return r;
+	}
 	r = dm_tm_commit(md->tm, b);
 	if (!r)
 		md->disk = *disk;
@@ -281,18 +286,14 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 		   char **error)
 {
-	struct dm_block *b;
 	char *wrong;
 	int r;
 
-	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, &super_validator, &b);
+	r = super_read(md, &md->disk);
 	if (r < 0) {
 		*error = "Superblock of the metadata is damaged or of something else";
 		return r;
 	}
-	memcpy(&md->disk, dm_block_data(b), sizeof(md->disk));
-	dm_bm_unlock(b);
-
 	wrong = fusion_super_verify(&md->disk, config);
 	if (wrong) {
 		*error = wrong;

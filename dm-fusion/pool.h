@@ -44,13 +44,14 @@ struct fusion_counters {
 /* Somebody who waits: see waiters.h. */
 struct fusion_waiter {
 	struct list_head list;
-	struct list_head *home;		/* the list it waits on */
+	struct list_head sorted;	/* while who may go together are counted */
 	u64 epoch;			/* current when it began to wait */
 	u64 freed;			/* see fusion_waiter_look() */
 	u32 since;			/* class->fruitless when it first waited, or 0 */
 	bool judged;			/* a commit it waited for did not help */
 	bool grows;			/* for a block that is not there yet */
 	bool alone;			/* has waited for company: not again */
+	u32 until;			/* volume->large_ended: no longer than that */
 	blk_status_t status;
 	struct fusion_volume *volume;
 	u64 block;			/* of a small write that may become part of a
@@ -74,8 +75,9 @@ struct fusion_volume {
 	bool counts_dirty;
 	bool deleting;			/* and volumes_lock */
 	unsigned int movers;		/* under volumes_lock */
-	atomic_t large;			/* large writes under way, not waiting */
-	struct list_head company;	/* waiters for it; waiters_lock */
+	atomic_t large;			/* large writes under way */
+	atomic_t large_ended;
+	struct list_head company;	/* waiters for it, oldest first; waiters_lock */
 	unsigned int users;		/* targets; under fusion_pools_lock */
 	char name[FUSION_NAME_BYTES];
 };

@@ -104,7 +104,6 @@ static void waiter_add(struct fusion_pool *pool, struct fusion_waiter *w,
 		status = BLK_STS_IOERR;
 	else
 		list_add_tail(&w->list, list);
-	w->home = list;
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
 	if (status)
 		w->fail(w, status);
@@ -135,88 +134,119 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 	fusion_reclaim_kick(pool);
 }
 
-/* Add @w to @list, which is in the order of blocks, unless its block is there. */
-static bool waiter_sort(struct fusion_waiter *w, struct list_head *list)
-{
-	struct fusion_waiter *before;
-
-	list_for_each_entry_reverse(before, list, list) {
-		if (before->block == w->block)
-			return false;
-		if (before->block < w->block)
-			break;
-	}
-	list_move(&w->list, &before->list);
-	return true;
-}
-
 bool fusion_wait_for_company(struct fusion_waiter *w,
 			     struct fusion_volume *volume)
 {
 	struct fusion_pool *pool = volume->pool;
 	unsigned long flags;
-	bool wait;
+	int large;
 
 	spin_lock_irqsave(&pool->waiters_lock, flags);
-	wait = !w->alone && atomic_read(&volume->large);
-	if (wait) {
+	large = atomic_read(&volume->large);
+	/* one of the large writes may be parked: who knows how long */
+	if (w->alone || !list_empty(&pool->parked))
+		large = 0;
+	if (large) {
 		w->volume = volume;
 		w->alone = true;
-		w->home = &volume->company;
+		w->until = atomic_read(&volume->large_ended) + large;
 		list_add_tail(&w->list, &volume->company);
 	}
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
-	/* pairs with large_leave(): it sees @w, or who groups then sees none */
+	/* pairs with large_leave(): it sees @w, or who groups then sees its end */
 	smp_mb();
-	return wait;
+	return large;
+}
+
+/* Has @w waited for long enough?  Under waiters_lock. */
+static bool waiter_due(const struct fusion_waiter *w)
+{
+	struct fusion_volume *v = w->volume;
+
+	return !atomic_read(&v->large) ||
+		(s32)(atomic_read(&v->large_ended) - w->until) >= 0;
 }
 
 void fusion_waiters_alone(struct fusion_volume *volume)
 {
 	struct fusion_pool *pool = volume->pool;
+	struct fusion_waiter *w, *next;
 	unsigned long flags;
 	LIST_HEAD(list);
 
 	spin_lock_irqsave(&pool->waiters_lock, flags);
-	list_splice_init(&volume->company, &list);
+	list_for_each_entry_safe(w, next, &volume->company, list) {
+		if (!waiter_due(w))
+			break;
+		list_move_tail(&w->list, &list);
+	}
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
 	waiters_retry(&list);
 }
 
-/* Move of @from to @list those of @volume with a block, until there are @most. */
+/* Add @w to @sorted, in the order of blocks, unless its block is there. */
+static bool waiter_sort(struct fusion_waiter *w, struct list_head *sorted)
+{
+	struct fusion_waiter *before;
+
+	list_for_each_entry_reverse(before, sorted, sorted) {
+		if (before->block == w->block)
+			return false;
+		if (before->block < w->block)
+			break;
+	}
+	list_add(&w->sorted, &before->sorted);
+	return true;
+}
+
+/* Sort those of @volume with a block who wait on @from, until there are @most. */
 static unsigned int waiters_sort(struct fusion_volume *volume,
 				 struct list_head *from, unsigned int most,
-				 struct list_head *list)
+				 struct list_head *sorted)
 {
-	struct fusion_waiter *w, *next;
+	struct fusion_waiter *w;
 	unsigned int count = 0;
 
-	list_for_each_entry_safe(w, next, from, list) {
+	list_for_each_entry(w, from, list) {
 		if (count == most)
 			break;
 		if (w->volume == volume && w->block != FUSION_NO_BLOCK)
-			count += waiter_sort(w, list);
+			count += waiter_sort(w, sorted);
 	}
 	return count;
 }
 
+/* The fewest who go together now.  Under waiters_lock. */
+static unsigned int waiters_least(struct fusion_volume *volume,
+				  unsigned int few, unsigned int most)
+{
+	struct fusion_waiter *oldest;
+
+	oldest = list_first_entry_or_null(&volume->company,
+					  struct fusion_waiter, list);
+	return !atomic_read(&volume->large) || (oldest && waiter_due(oldest)) ?
+		few : most;
+}
+
 unsigned int fusion_waiters_take(struct fusion_volume *volume,
-				 unsigned int least, unsigned int most,
+				 unsigned int few, unsigned int most,
 				 struct list_head *list)
 {
 	struct fusion_pool *pool = volume->pool;
-	struct fusion_waiter *w, *next;
-	unsigned int count;
+	struct fusion_waiter *w;
 	unsigned long flags;
+	unsigned int count;
+	LIST_HEAD(sorted);
 
+	/* who looks at the lists without the lock must not find them empty before */
 	spin_lock_irqsave(&pool->waiters_lock, flags);
-	count = waiters_sort(volume, &volume->company, most, list);
-	count += waiters_sort(volume, &pool->waiters, most - count, list);
-	if (count < least) {
-		list_for_each_entry_safe(w, next, list, list)
-			list_move_tail(&w->list, w->home);
+	count = waiters_sort(volume, &volume->company, most, &sorted);
+	count += waiters_sort(volume, &pool->waiters, most - count, &sorted);
+	if (count < waiters_least(volume, few, most))
 		count = 0;
-	}
+	else
+		list_for_each_entry(w, &sorted, sorted)
+			list_move_tail(&w->list, list);
 	spin_unlock_irqrestore(&pool->waiters_lock, flags);
 	return count;
 }
@@ -284,6 +314,8 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 			continue;
 		} else if (w->judged || in_vain) {
 			park = true;
+			/* nobody waits for who is parked */
+			list_splice_tail_init(&w->volume->company, &retry);
 			w->status = pool->error_if_no_space ? BLK_STS_NOSPC :
 				w->volume->wait_forbidden;
 			list_move_tail(&w->list, w->status ? &fail :

@@ -4,7 +4,7 @@
  *
  * Who wants room in the epoch goes on after a commit of it.
  *
- * Who wants company waits on its volume's own list, for the end of a large write.
+ * Who wants company waits on its volume's own list, for ends of large writes.
  *
  * Who wants space first waits for a commit that covers the epoch it came in:
  * changes already made may free what it needs; and as long as reclaim may make
@@ -45,23 +45,24 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);
 
 /*
- * Wait, once, for other whole blocks of @volume to go to a stripe with, until no
- * large write of it is under way.  @w's callbacks and block are set; fusion_large_group()
- * is to be called then.  False: there is no such write, or @w has waited.
+ * Wait, once, for other whole blocks of @volume to go to a stripe with: until no large
+ * write of it is under way, or as many have ended as are now.  @w's callbacks and
+ * block are set; fusion_large_group() is to be called then.  False: there is nothing
+ * to wait for, or @w has waited.
  */
 bool fusion_wait_for_company(struct fusion_waiter *w,
 			     struct fusion_volume *volume);
 
-/* No company is to be expected: who waits for it goes on.  Any context. */
+/* Who has waited for company for long enough goes on.  Any context. */
 void fusion_waiters_alone(struct fusion_volume *volume);
 
 /*
- * Take those of @volume, @least to @most, who wait, for company or for space, with
- * different blocks (w->block): into @list, in the order of these.  How many; not so
- * many: 0.  Any context.
+ * Take @most of @volume who wait, for company or for space, with different blocks
+ * (w->block): into @list, in the order of these.  Or at least @few, if nobody should
+ * wait for more.  How many; not so many: 0.  Any context.
  */
 unsigned int fusion_waiters_take(struct fusion_volume *volume,
-				 unsigned int least, unsigned int most,
+				 unsigned int few, unsigned int most,
 				 struct list_head *list);
 
 /* The classes, by index, of those who wait for space, parked or not. */

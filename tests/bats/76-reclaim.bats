@@ -248,6 +248,29 @@ end_writes() {
 	end_writes 1 0 2
 }
 
+@test "nobody waits for company longer than for the stripes that were under way" {
+	background=paused
+	full_pool 93 6 1
+	message set limit_percent 50
+	flush
+	new_top=$(counter new_top)
+	# Always some, one after the other.
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=write --bs=384k --iodepth=16 --size=12m \
+		--time_based --runtime=100 --name=w --filename=/dev/mapper/t-v0 --output=/dev/null 3>&- &
+	stream=$!
+	wait_for 20 in_flight 16
+	for ((i = 1000; i < 1004; i++)); do
+		writers=()
+		write_blocks $i 1
+		wait_for 20 ended "${writers[0]}"
+		wait "${writers[0]}"
+	done
+	running $stream
+	kill $stream
+	wait $stream || :
+	[ "$(counter new_top)" -gt "$new_top" ]
+}
+
 @test "nor do others where there is space" {
 	background=paused
 	full_pool 50 6 1
