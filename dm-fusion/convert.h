@@ -15,8 +15,8 @@
  *     the primary a RAID stripe
  *
  * Whoever holds a block is not waited for: the set is hot, and is given up
- * until a later time.  A slot that dies in between stays in the parity: its
- * data is there as long as the stripe is.
+ * until a later time.  So it is if a slot dies in between: it may have been
+ * written before, and is in the parity.
  *
  * Space must come back even if everything is hot.  A set that was given up
  * twice, or any when writers wait for space, is frozen: its blocks are held from

@@ -148,7 +148,6 @@ static int md_commit(struct fusion_md *md)
 	r = dm_bm_read_lock(md->bm, MD_SUPER_LOCATION, NULL, &b);
 	if (r < 0)
 		return r;
-	/* all that can fail is done */
 	r = super_write(md, disk);
 	if (r) {
 		dm_bm_unlock(b);

@@ -50,7 +50,7 @@ struct fusion_waiter {
 	u32 since;			/* class->fruitless when it first waited, or 0 */
 	bool judged;			/* a commit it waited for did not help */
 	bool grows;			/* for a block that is not there yet */
-	bool alone;			/* has waited for company: not again */
+	bool alone;			/* has asked for company: not again */
 	u32 until;			/* volume->large_ended: no longer than that */
 	blk_status_t status;
 	struct fusion_volume *volume;

@@ -146,9 +146,9 @@ bool fusion_wait_for_company(struct fusion_waiter *w,
 	/* one of the large writes may be parked: who knows how long */
 	if (w->alone || !list_empty(&pool->parked))
 		large = 0;
+	w->alone = true;
 	if (large) {
 		w->volume = volume;
-		w->alone = true;
 		w->until = atomic_read(&volume->large_ended) + large;
 		list_add_tail(&w->list, &volume->company);
 	}

@@ -48,7 +48,7 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
  * Wait, once, for other whole blocks of @volume to go to a stripe with: until no large
  * write of it is under way, or as many have ended as are now.  @w's callbacks and
  * block are set; fusion_large_group() is to be called then.  False: there is nothing
- * to wait for, or @w has waited.
+ * to wait for, or @w has asked before.
  */
 bool fusion_wait_for_company(struct fusion_waiter *w,
 			     struct fusion_volume *volume);

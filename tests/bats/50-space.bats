@@ -120,6 +120,17 @@ fill_with_queue() {
 		dd if=/dev/urandom of=/dev/mapper/t-v0 bs=64k count=1 seek=$i oflag=direct status=none
 		dd if=/dev/urandom of=/dev/mapper/t-v1 bs=4k count=1 seek=$((i * 8)) oflag=direct,dsync status=none
 	done
+	# Nor does a stripe that is being written, for whose end one would wait elsewhere.
+	flush
+	hold writes
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=128k count=1 oflag=direct status=none 3>&- &
+	large=$!
+	wait_for 20 held 3
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k count=1 seek=50 oflag=direct status=none 3>&- &
+	small=$!
+	wait_for 20 held 5
+	release
+	wait $large $small
 	kill -0 $writer
 	out_of_space
 	blkdiscard /dev/mapper/t-v1
