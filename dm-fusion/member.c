@@ -87,16 +87,16 @@ bool fusion_members_dirty(struct fusion_member *members, unsigned int count)
 	return false;
 }
 
-static int member_read(struct block_device *bdev, sector_t sector,
-		       struct page *page)
+int fusion_page_io(struct block_device *bdev, sector_t sector,
+		   struct page *page, unsigned int bytes, blk_opf_t opf)
 {
 	struct bio_vec vec;
 	struct bio bio;
 	int r;
 
-	bio_init(&bio, bdev, &vec, 1, REQ_OP_READ | REQ_SYNC);
+	bio_init(&bio, bdev, &vec, 1, opf | REQ_SYNC);
 	bio.bi_iter.bi_sector = sector;
-	__bio_add_page(&bio, page, FUSION_LABEL_BYTES, 0);
+	__bio_add_page(&bio, page, bytes, 0);
 	r = submit_bio_wait(&bio);
 	bio_uninit(&bio);
 	return r;
@@ -119,7 +119,8 @@ int fusion_member_read_label(struct block_device *bdev,
 	}
 	*error = "cannot be read";
 	for (i = 0; i < ARRAY_SIZE(copy); i++) {
-		r = member_read(bdev, copy[i] >> SECTOR_SHIFT, page);
+		r = fusion_page_io(bdev, copy[i] >> SECTOR_SHIFT, page,
+				   FUSION_LABEL_BYTES, REQ_OP_READ);
 		if (r)
 			continue;
 		memcpy(label, page_address(page), sizeof(*label));

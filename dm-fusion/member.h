@@ -76,6 +76,13 @@ int fusion_members_flush(struct fusion_member *members, unsigned int count);
 bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
 
 /*
+ * Read or write @bytes, a page at most, of any device, from or to the begin of
+ * @page, and wait.  Sleeps.
+ */
+int fusion_page_io(struct block_device *bdev, sector_t sector,
+		   struct page *page, unsigned int bytes, blk_opf_t opf);
+
+/*
  * Read and check the label of a member: the first copy that is good.  On
  * error *@error says why neither is.  Sleeps.
  */

@@ -10,7 +10,7 @@
 #include "persistent-data/dm-space-map.h"
 #include "persistent-data/dm-transaction-manager.h"
 
-#include "compat.h"
+#include "member.h"
 #include "metadata.h"
 
 #define DM_MSG_PREFIX "fusion metadata"
@@ -64,15 +64,9 @@ static __le32 super_csum(const struct fusion_disk_super *disk)
 
 static int super_io(struct fusion_md *md, blk_opf_t opf)
 {
-	struct bio_vec vec;
-	struct bio bio;
-	int r;
-
-	bio_init(&bio, md->bdev, &vec, 1, opf | REQ_SYNC);
-	__bio_add_page(&bio, md->page, FUSION_META_BLOCK_BYTES, 0);
-	r = submit_bio_wait(&bio);
-	bio_uninit(&bio);
-	return r;
+	return fusion_page_io(md->bdev,
+			      MD_SUPER_LOCATION * (FUSION_META_BLOCK_BYTES / 512),
+			      md->page, FUSION_META_BLOCK_BYTES, opf);
 }
 
 /*
@@ -91,14 +85,9 @@ static int super_write(struct fusion_md *md, const struct fusion_disk_super *sup
 	return super_io(md, REQ_OP_WRITE | REQ_FUA);
 }
 
-/* Into @disk. */
-static int super_read(struct fusion_md *md, struct fusion_disk_super *disk)
+/* Is what has been read one? */
+static int super_check(const struct fusion_disk_super *disk)
 {
-	int r = super_io(md, REQ_OP_READ);
-
-	if (r)
-		return r;
-	memcpy(disk, page_address(md->page), sizeof(*disk));
 	if (le64_to_cpu(disk->blocknr) != MD_SUPER_LOCATION) {
 		DMERR("superblock is not in its place");
 		return -ENOTBLK;
@@ -107,7 +96,7 @@ static int super_read(struct fusion_md *md, struct fusion_disk_super *disk)
 		DMERR("superblock has a wrong magic number");
 		return -EILSEQ;
 	}
-	if (disk->csum != super_csum(page_address(md->page))) {
+	if (disk->csum != super_csum(disk)) {
 		DMERR("superblock has a wrong checksum");
 		return -EILSEQ;
 	}
@@ -282,17 +271,19 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	return md_commit(md);
 }
 
+/* The superblock has been read. */
 static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 		   char **error)
 {
 	char *wrong;
 	int r;
 
-	r = super_read(md, &md->disk);
+	r = super_check(page_address(md->page));
 	if (r < 0) {
 		*error = "Superblock of the metadata is damaged or of something else";
 		return r;
 	}
+	memcpy(&md->disk, page_address(md->page), sizeof(md->disk));
 	wrong = fusion_super_verify(&md->disk, config);
 	if (wrong) {
 		*error = wrong;
@@ -318,14 +309,6 @@ static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 	return md_clone_tm(md);
 }
 
-static int md_all_zero(struct fusion_md *md, bool *zero)
-{
-	int r = super_io(md, REQ_OP_READ);
-
-	*zero = !memchr_inv(page_address(md->page), 0, FUSION_META_BLOCK_BYTES);
-	return r;
-}
-
 static void md_destroy(struct fusion_md *md)
 {
 	if (md->sm)
@@ -346,7 +329,6 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 				 char **error)
 {
 	struct fusion_md *md;
-	bool zero;
 	int r;
 
 	BUILD_BUG_ON(sizeof(struct fusion_disk_super) > FUSION_META_BLOCK_BYTES);
@@ -381,12 +363,15 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 		r = PTR_ERR(md->bm);
 		goto bad;
 	}
-	r = md_all_zero(md, &zero);
+	r = super_io(md, REQ_OP_READ);
 	if (r < 0) {
 		*error = "Could not read the metadata device";
 		goto bad;
 	}
-	r = zero ? md_format(md, config, error) : md_load(md, config, error);
+	if (memchr_inv(page_address(md->page), 0, FUSION_META_BLOCK_BYTES))
+		r = md_load(md, config, error);
+	else
+		r = md_format(md, config, error);
 	if (r < 0)
 		goto bad;
 	memcpy(md->committed, md->root, sizeof(md->root));

@@ -94,16 +94,14 @@ first_cached() { dmsetup status ssd0 | awk '{ print $(NF - 2) }'; }
 # time, and nothing survives that was not flushed.  Fails if the sync has ended before;
 # sets $synced to what it says.
 cut_at_flush() {
-	local n=$1 ssd syncer
+	local n=$1 syncer
 	hold flushes
 	sync /dev/mapper/t-pool-a 3>&- &
 	syncer=$!
 	while wait_for 20 held_or_ended $syncer && running $syncer; do
 		# md flushes before it writes its own superblocks, too.
 		[ "$(first_cached)" -eq 0 ] || [ $((--n)) -gt 0 ] || break
-		for ssd in "${ssds[@]}"; do
-			dmsetup message "$ssd" 0 step
-		done
+		step
 	done
 	power_cut lose
 	release

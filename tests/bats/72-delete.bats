@@ -36,13 +36,6 @@ delete_begin() {
 	message delete_volume 0 3>&- &
 	deleter=$!
 }
-# What is held is done, and what comes after it is held.
-step() {
-	local name
-	for name in "${ssds[@]}"; do
-		dmsetup message "$name" 0 step
-	done
-}
 state() { message volumes | awk '$1 == 0 { print $8 }'; }
 gone() { [ -z "$(state)" ]; }
 

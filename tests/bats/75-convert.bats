@@ -145,9 +145,7 @@ held_back() {
 # go_on_until KIND: what is kept back goes on, up to I/Os of that kind.
 go_on_until() {
 	hold "$1"
-	for name in "${ssds[@]}"; do
-		dmsetup message "$name" 0 step
-	done
+	step
 	wait_for 20 held 1
 }
 page() { dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=1 iflag=direct status=none | head -c 1; }

@@ -248,6 +248,15 @@ end_writes() {
 	end_writes 1 0 2
 }
 
+@test "nor do others where there is space" {
+	background=paused
+	full_pool 50 6 1
+	begin_stripe
+	write_blocks 12 1
+	wait_for 20 held 9
+	end_writes 1 0 1
+}
+
 @test "nobody waits for company longer than for the stripes that were under way" {
 	background=paused
 	full_pool 93 6 1
@@ -269,15 +278,6 @@ end_writes() {
 	kill $stream
 	wait $stream || :
 	[ "$(counter new_top)" -gt "$new_top" ]
-}
-
-@test "nor do others where there is space" {
-	background=paused
-	full_pool 50 6 1
-	begin_stripe
-	write_blocks 12 1
-	wait_for 20 held 9
-	end_writes 1 0 1
 }
 
 # bats test_tags=smp
