@@ -5,6 +5,9 @@
 bats_require_minimum_version 1.5.0
 
 state=$BATS_FILE_TMPDIR/disks
+oracle=$BATS_TEST_DIRNAME/../../../build/oracle/oracle
+# The machine goes down so many times while space is reclaimed.
+reboots=${FUSION_REBOOTS:-2}
 
 # boot SCRIPT [OPTION...]: in a machine with the disks.
 boot() {
@@ -61,4 +64,46 @@ boot() {
 		fusion pool status pool --json | jq -r .state >&2
 		fusion pool stop pool >/dev/null
 	' | diff - <(grep -E '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")
+}
+
+# The oracle says what was flushed, the pool whether the parity of all stripes fits.
+@test "the machine goes down $reboots times while sets are converted and space is reclaimed" {
+	local n converted=0 compacted=0
+	state=$BATS_TEST_TMPDIR/disks
+	boot "
+		fusion pool create pool --json /dev/vd[a-e] >/dev/null
+		fusion volume create pool a --size 32M --json >/dev/null
+		fusion volume create pool b --size 24M --width 3 --json >/dev/null
+		fusion volume create pool c --size 16M --json >/dev/null
+		fusion pool stop pool >/dev/null"
+	for ((n = 1; n <= reboots; n++)); do
+		boot "
+			counter() { fusion pool status pool --json | jq .counters.\$1; }
+			under_load() { while dmsetup message pool 0 convert; do :; done; }
+			fusion pool start pool >/dev/null
+			if [ $n -gt 1 ]; then
+				dmesg | grep -q 'not stopped cleanly'
+				$oracle verify --state \$OUT/state /dev/mapper/pool-{a,b} >&2
+				dmsetup message pool 0 scrub
+				[ \$(counter scrub_mismatches) -eq 0 ]
+			fi
+			dmsetup message pool 0 set soft_percent 0
+			under_load &
+			while dd if=/dev/urandom of=/dev/mapper/pool-c bs=64k oflag=direct; do :; done 2>/dev/null &
+			$oracle run --state \$OUT/state --seed $n --seconds $((4 + n % 3)) /dev/mapper/pool-{a,b} >&2
+			counter converted
+			counter compacted" \
+			--kernel "$([ $((n % 2)) -eq 0 ] && echo 6.1 || echo 6.12)" --out "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/counters"
+		converted=$((converted + $(sed -n 1p "$BATS_TEST_TMPDIR/counters")))
+		compacted=$((compacted + $(sed -n 2p "$BATS_TEST_TMPDIR/counters")))
+	done
+	echo "$converted sets were converted, $compacted stripes filled"
+	[ $converted -gt 0 ]
+	[ $compacted -gt 0 ]
+	boot "
+		fusion pool start pool >/dev/null
+		$oracle verify --state \$OUT/state /dev/mapper/pool-{a,b} >&2
+		dmsetup message pool 0 scrub
+		fusion pool status pool --json | jq -e '.counters.scrub_mismatches == 0' >&2
+		fusion pool stop pool >/dev/null" --out "$BATS_TEST_TMPDIR"
 }
