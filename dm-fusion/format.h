@@ -22,9 +22,10 @@
  *	stripes	stripe id			-> fusion_disk_stripe; absent: FREE
  *	base	volume id, block / 64		-> 64 places; absent: none
  *	tops	volume id, block		-> fusion_disk_top; absent: none
- *	patches	(reserved; root 0 in this version)
+ *	patches	volume id, block		-> fusion_disk_patches; absent: none
  *
- * Keys of base and tops carry the volume id in bits 40..63.
+ * Keys of base, tops and patches carry the volume id in bits 40..63.  A root of
+ * 0 is an empty tree.  A block has a top or patches or neither.
  */
 #ifndef DM_FUSION_FORMAT_H
 #define DM_FUSION_FORMAT_H
@@ -80,6 +81,41 @@ static inline u64 fusion_place_stripe(u64 place)
 static inline u32 fusion_place_slot(u64 place)
 {
 	return place & ((1U << FUSION_SLOT_BITS) - 1);
+}
+
+/*
+ * A patch place is a page of a slot of a stripe: where a replica of a single page
+ * is.  0 is "none".
+ */
+#define FUSION_PAGE_BITS	6
+
+static inline u64 fusion_patch_place(u64 place, u32 page)
+{
+	return FUSION_PLACE_VALID |
+		(place & ~FUSION_PLACE_VALID) << FUSION_PAGE_BITS | page;
+}
+
+/* The slot that a patch place is in, and the page of it. */
+static inline u64 fusion_patch_slot(u64 patch)
+{
+	return FUSION_PLACE_VALID |
+		(patch & ~FUSION_PLACE_VALID) >> FUSION_PAGE_BITS;
+}
+
+static inline u32 fusion_patch_page(u64 patch)
+{
+	return patch & ((1U << FUSION_PAGE_BITS) - 1);
+}
+
+/*
+ * How many pages of a block of @pages pages may be patched: less than a quarter.
+ * With more the block gets a top.
+ */
+#define FUSION_MAX_PATCHES	15	/* of 64 */
+
+static inline u32 fusion_max_patches(u32 pages)
+{
+	return pages < 8 ? 0 : pages / 4 - 1;
 }
 
 #define FUSION_BLOCK_BITS	40
@@ -141,6 +177,8 @@ struct fusion_disk_label {
 
 #define FUSION_NO_INDEX		0xffff
 
+#define FUSION_LABEL_INCOMPAT_KNOWN	0U
+
 /* label flags: the tools' own, the module does not look at them */
 #define FUSION_LABEL_CREATING		1U	/* the pool is not complete yet */
 #define FUSION_LABEL_ERROR_IF_NO_SPACE	2U	/* start it with this feature */
@@ -164,7 +202,11 @@ struct fusion_disk_label {
 
 #define FUSION_COMPAT_KNOWN		FUSION_COMPAT_LABELLED
 #define FUSION_RO_COMPAT_KNOWN		0U
-#define FUSION_INCOMPAT_KNOWN		0U
+
+/* incompat feature: there are patches, or were */
+#define FUSION_INCOMPAT_PATCHES		(1U << 0)
+
+#define FUSION_INCOMPAT_KNOWN		FUSION_INCOMPAT_PATCHES
 
 enum fusion_member_state {
 	FUSION_MEMBER_OK = 0,
@@ -234,7 +276,8 @@ struct fusion_disk_super {
 	__le64 replica_slots;		/* all slots of replica_stripes */
 	__le64 raid_slots;		/* all slots of raid_stripes */
 	__le64 raid_parity_slots;
-	__le64 reserved1[8];
+	__le64 patch_pages;		/* mirrors not counted */
+	__le64 reserved1[7];
 
 	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
 	struct fusion_disk_member member[FUSION_MAX_MEMBERS];
@@ -247,13 +290,14 @@ struct fusion_disk_super {
 struct fusion_disk_volume {
 	__le64 blocks;			/* size */
 	__le64 mapped;			/* blocks with a base or a top */
-	__le64 tops;
+	__le64 tops;			/* blocks with one */
 	__le16 class;			/* index into the class table */
 	__le16 flags;
 	__le32 reserved0;
 	char name[FUSION_NAME_BYTES];
 	__le64 delete_cursor;		/* reserved */
-	__le64 reserved[2];
+	__le64 patched;			/* blocks with patches */
+	__le64 reserved;
 };
 
 struct fusion_disk_band {
@@ -271,10 +315,14 @@ enum fusion_stripe_state {
 
 #define FUSION_STRIPE_CLOSED	(1U << 0)	/* PRIMARY: no more places drawn */
 
+/*
+ * Of a stripe that holds patches (PRIMARY or MIRROR) the live pages are counted: its
+ * slots stay live until there are none.
+ */
 struct fusion_disk_stripe {
 	u8 state;
 	u8 flags;
-	__le16 reserved0;
+	__le16 patch_pages;
 	__le32 generation;		/* activation it was opened in */
 	__le64 written;			/* RAID: slots that parity covers */
 	__le64 live;			/* slots the map refers to */
@@ -293,5 +341,23 @@ struct fusion_disk_top {
 	__le32 generation;		/* see unsynced_generation */
 	__le32 reserved;
 };
+
+struct fusion_disk_patch {
+	__le64 at[FUSION_MAX_REPLICAS];	/* patch places in A, B and C; unused: 0 */
+};
+
+/* As long as the pool's blocks need: fusion_patches_bytes(). */
+struct fusion_disk_patches {
+	__le64 mask;			/* pages that are patched, bit 0 the first */
+	__le32 generation;		/* see unsynced_generation */
+	__le32 reserved;
+	struct fusion_disk_patch patch[]; /* for each bit of @mask; unused: 0 */
+};
+
+static inline u32 fusion_patches_bytes(u32 pages)
+{
+	return sizeof(struct fusion_disk_patches) +
+		fusion_max_patches(pages) * sizeof(struct fusion_disk_patch);
+}
 
 #endif /* DM_FUSION_FORMAT_H */

@@ -20,6 +20,7 @@
 #define MD_MAX_SECTORS		(255UL * (1UL << 14) * \
 				 (FUSION_META_BLOCK_BYTES / 512))
 
+/* But patches: those are as long as the pool's blocks need. */
 static const u32 md_value_bytes[FUSION_TREES] = {
 	[FUSION_TREE_VOLUMES] = sizeof(struct fusion_disk_volume),
 	[FUSION_TREE_BANDS] = sizeof(struct fusion_disk_band),
@@ -27,6 +28,9 @@ static const u32 md_value_bytes[FUSION_TREES] = {
 	[FUSION_TREE_BASE] = sizeof(struct fusion_disk_base),
 	[FUSION_TREE_TOPS] = sizeof(struct fusion_disk_top),
 };
+
+/* Of any tree. */
+#define MD_MAX_VALUE_BYTES	sizeof(struct fusion_disk_base)
 
 struct fusion_md {
 	struct block_device *bdev;
@@ -40,6 +44,7 @@ struct fusion_md {
 	/* The open transaction. */
 	u64 root[FUSION_TREES];
 	struct fusion_md_super super;
+	u32 block_pages;
 	bool broken;		/* this transaction must not be used */
 	bool read_only;		/* broken, or needs_check when it was opened */
 
@@ -201,7 +206,9 @@ static void md_setup_trees(struct fusion_md *md)
 
 		info->tm = md->tm;
 		info->levels = 1;
-		info->value_type.size = md_value_bytes[i];
+		info->value_type.size = i == FUSION_TREE_PATCHES ?
+			fusion_patches_bytes(md->block_pages) :
+			md_value_bytes[i];
 		md->nb_info[i] = *info;
 		md->nb_info[i].tm = md->nb_tm;
 	}
@@ -249,6 +256,9 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	if (r < 0)
 		return r;
 	for (i = 0; i < FUSION_TREES; i++) {
+		/* made with the first: see md_put() */
+		if (i == FUSION_TREE_PATCHES)
+			continue;
 		r = dm_btree_empty(&md->info[i], &md->root[i]);
 		if (r < 0)
 			return r;
@@ -341,6 +351,8 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 	BUILD_BUG_ON(sizeof(struct fusion_disk_stripe) != 40);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_base) != 512);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_top) != 40);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_patches) != 16);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_patch) != 24);
 
 	md = kzalloc(sizeof(*md), GFP_KERNEL);
 	if (!md) {
@@ -348,6 +360,7 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 		return ERR_PTR(-ENOMEM);
 	}
 	md->bdev = bdev;
+	md->block_pages = config->block_sectors / FUSION_PAGE_SECTORS;
 	init_rwsem(&md->committed_lock);
 	md->page = alloc_page(GFP_KERNEL);
 	if (!md->page) {
@@ -473,6 +486,8 @@ static int md_next(struct dm_btree_info *info, dm_block_t root, u32 volume,
 	u64 key = fusion_block_key(volume, *number), found;
 	int r;
 
+	if (!root)
+		return -ENODATA;
 	r = dm_btree_lookup_next(info, root, &key, &found, value);
 	if (r)
 		return r;
@@ -489,6 +504,15 @@ int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 		       md->committed[FUSION_TREE_TOPS], volume, block, end, top);
 }
 
+int fusion_md_read_next_patches(struct fusion_md *md, bool may_block, u32 volume,
+				u64 *block, u64 end,
+				struct fusion_disk_patches *patches)
+{
+	return md_next(md_reader(md, may_block, FUSION_TREE_PATCHES),
+		       md->committed[FUSION_TREE_PATCHES], volume, block, end,
+		       patches);
+}
+
 int fusion_md_read_next_base(struct fusion_md *md, bool may_block, u32 volume,
 			     u64 *group, struct fusion_disk_base *base)
 {
@@ -503,17 +527,25 @@ static int md_get(struct fusion_md *md, enum fusion_tree tree, u64 key, void *va
 {
 	if (md->broken)
 		return -EIO;
+	if (!md->root[tree])
+		return -ENODATA;
 	return dm_btree_lookup(&md->info[tree], md->root[tree], &key, value);
 }
 
 static int md_put(struct fusion_md *md, enum fusion_tree tree, u64 key, void *value)
 	__dm_written_to_disk(value)
 {
-	int r;
+	int r = 0;
 
 	if (md->read_only) {
 		__dm_unbless_for_disk(value);
 		return -EIO;
+	}
+	if (!md->root[tree])
+		r = dm_btree_empty(&md->info[tree], &md->root[tree]);
+	if (r) {
+		__dm_unbless_for_disk(value);
+		return md_break(md, r);
 	}
 	r = dm_btree_insert(&md->info[tree], md->root[tree], &key, value,
 			    &md->root[tree]);
@@ -526,10 +558,12 @@ static int md_put(struct fusion_md *md, enum fusion_tree tree, u64 key, void *va
  */
 static int md_remove(struct fusion_md *md, enum fusion_tree tree, u64 key)
 {
-	u8 value[sizeof(struct fusion_disk_base)];
+	u8 value[MD_MAX_VALUE_BYTES];
 	int r;
 
 	BUILD_BUG_ON(sizeof(struct fusion_disk_volume) > sizeof(value));
+	BUILD_BUG_ON(sizeof(struct fusion_disk_patches) + FUSION_MAX_PATCHES *
+		     sizeof(struct fusion_disk_patch) > sizeof(value));
 	if (md->read_only)
 		return -EIO;
 	r = md_get(md, tree, key, value);
@@ -593,6 +627,24 @@ int fusion_md_next_top(struct fusion_md *md, u32 volume, u64 *block,
 		       struct fusion_disk_top *top)
 {
 	return md_find(md, FUSION_TREE_TOPS, volume, block, top);
+}
+
+int fusion_md_put_patches(struct fusion_md *md, u32 volume, u64 block,
+			  struct fusion_disk_patches *patches)
+{
+	u64 key = fusion_block_key(volume, block);
+
+	if (!patches)
+		return md_remove(md, FUSION_TREE_PATCHES, key);
+	md->super.incompat |= FUSION_INCOMPAT_PATCHES;
+	__dm_bless_for_disk(patches);
+	return md_put(md, FUSION_TREE_PATCHES, key, patches);
+}
+
+int fusion_md_next_patches(struct fusion_md *md, u32 volume, u64 *block,
+			   struct fusion_disk_patches *patches)
+{
+	return md_find(md, FUSION_TREE_PATCHES, volume, block, patches);
 }
 
 int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,

@@ -65,6 +65,11 @@ int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
 int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 			    u64 *block, u64 end, struct fusion_disk_top *top);
 
+/* As above, patches, into fusion_patches_bytes(). */
+int fusion_md_read_next_patches(struct fusion_md *md, bool may_block, u32 volume,
+				u64 *block, u64 end,
+				struct fusion_disk_patches *patches);
+
 /* The first group of @volume at or after *@group; -ENODATA: there is none. */
 int fusion_md_read_next_base(struct fusion_md *md, bool may_block, u32 volume,
 			     u64 *group, struct fusion_disk_base *base);
@@ -85,6 +90,12 @@ int fusion_md_put_top(struct fusion_md *md, u32 volume, u64 block,
 		      struct fusion_disk_top *top);
 int fusion_md_next_top(struct fusion_md *md, u32 volume, u64 *block,
 		       struct fusion_disk_top *top);
+
+/* @patches NULL: removed.  They are fusion_patches_bytes() long. */
+int fusion_md_put_patches(struct fusion_md *md, u32 volume, u64 block,
+			  struct fusion_disk_patches *patches);
+int fusion_md_next_patches(struct fusion_md *md, u32 volume, u64 *block,
+			   struct fusion_disk_patches *patches);
 
 /* -ENODATA: FREE. */
 int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,

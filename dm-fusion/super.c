@@ -11,11 +11,13 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 {
 	disk->flags = cpu_to_le32(s->flags);
 	disk->compat = cpu_to_le32(s->compat);
+	disk->incompat = cpu_to_le32(s->incompat);
 	disk->volumes_root = cpu_to_le64(root[FUSION_TREE_VOLUMES]);
 	disk->bands_root = cpu_to_le64(root[FUSION_TREE_BANDS]);
 	disk->stripes_root = cpu_to_le64(root[FUSION_TREE_STRIPES]);
 	disk->base_root = cpu_to_le64(root[FUSION_TREE_BASE]);
 	disk->tops_root = cpu_to_le64(root[FUSION_TREE_TOPS]);
+	disk->patches_root = cpu_to_le64(root[FUSION_TREE_PATCHES]);
 	disk->band_units = cpu_to_le32(s->band_units);
 	disk->bands = cpu_to_le32(s->bands);
 	disk->generation = cpu_to_le32(s->generation);
@@ -27,6 +29,7 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->replica_slots = cpu_to_le64(s->replica_slots);
 	disk->raid_slots = cpu_to_le64(s->raid_slots);
 	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
+	disk->patch_pages = cpu_to_le64(s->patch_pages);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 }
 
@@ -35,11 +38,13 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 {
 	s->flags = le32_to_cpu(disk->flags);
 	s->compat = le32_to_cpu(disk->compat);
+	s->incompat = le32_to_cpu(disk->incompat);
 	root[FUSION_TREE_VOLUMES] = le64_to_cpu(disk->volumes_root);
 	root[FUSION_TREE_BANDS] = le64_to_cpu(disk->bands_root);
 	root[FUSION_TREE_STRIPES] = le64_to_cpu(disk->stripes_root);
 	root[FUSION_TREE_BASE] = le64_to_cpu(disk->base_root);
 	root[FUSION_TREE_TOPS] = le64_to_cpu(disk->tops_root);
+	root[FUSION_TREE_PATCHES] = le64_to_cpu(disk->patches_root);
 	s->band_units = le32_to_cpu(disk->band_units);
 	s->bands = le32_to_cpu(disk->bands);
 	s->generation = le32_to_cpu(disk->generation);
@@ -51,6 +56,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->replica_slots = le64_to_cpu(disk->replica_slots);
 	s->raid_slots = le64_to_cpu(disk->raid_slots);
 	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
+	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 }
 

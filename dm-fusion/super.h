@@ -15,6 +15,7 @@ enum fusion_tree {
 	FUSION_TREE_STRIPES,
 	FUSION_TREE_BASE,
 	FUSION_TREE_TOPS,
+	FUSION_TREE_PATCHES,
 	FUSION_TREES
 };
 
@@ -32,6 +33,7 @@ struct fusion_md_config {
 struct fusion_md_super {
 	u32 flags;
 	u32 compat;
+	u32 incompat;
 	u32 band_units;
 	u32 bands;
 	u32 generation;
@@ -43,6 +45,7 @@ struct fusion_md_super {
 	u64 replica_slots;
 	u64 raid_slots;
 	u64 raid_parity_slots;
+	u64 patch_pages;
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 };
 

@@ -94,7 +94,8 @@ AT(super, raid_live, 344);
 AT(super, replica_slots, 352);
 AT(super, raid_slots, 360);
 AT(super, raid_parity_slots, 368);
-AT(super, reserved1, 376);
+AT(super, patch_pages, 376);
+AT(super, reserved1, 384);
 AT(super, classes, 440);
 AT(super, member, 568);
 SIZE(super, 568 + 64 * 32);
@@ -109,7 +110,8 @@ AT(volume, flags, 26);
 AT(volume, reserved0, 28);
 AT(volume, name, 32);
 AT(volume, delete_cursor, 96);
-AT(volume, reserved, 104);
+AT(volume, patched, 104);
+AT(volume, reserved, 112);
 SIZE(volume, 120);
 
 AT(band, class, 0);
@@ -119,7 +121,7 @@ SIZE(band, 8);
 
 AT(stripe, state, 0);
 AT(stripe, flags, 1);
-AT(stripe, reserved0, 2);
+AT(stripe, patch_pages, 2);
 AT(stripe, generation, 4);
 AT(stripe, written, 8);
 AT(stripe, live, 16);
@@ -134,6 +136,14 @@ AT(top, mask, 24);
 AT(top, generation, 32);
 AT(top, reserved, 36);
 SIZE(top, 40);
+
+AT(patch, at, 0);
+SIZE(patch, 24);
+AT(patches, mask, 0);
+AT(patches, generation, 8);
+AT(patches, reserved, 12);
+AT(patches, patch, 16);
+SIZE(patches, 16);
 
 _Static_assert(sizeof(FUSION_LABEL_MAGIC) - 1 == 16, "magic");
 _Static_assert(FUSION_PLACE_VALID == 0x4000000000000000ULL, "place");

@@ -28,6 +28,7 @@ fn main() {
         .allowlist_item("(fusion|FUSION)_.*")
         .blocklist_function("fusion_crc32c.*")
         .prepend_enum_name(false)
+        .wrap_unsafe_ops(true)
         .derive_default(true)
         .layout_tests(true)
         .wrap_static_fns(true)
