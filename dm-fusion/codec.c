@@ -15,8 +15,6 @@ static_assert(sizeof(struct fusion_disk_band) == 8, "band");
 static_assert(sizeof(struct fusion_disk_stripe) == 40, "stripe");
 static_assert(sizeof(struct fusion_disk_base) == 512, "base");
 static_assert(sizeof(struct fusion_disk_top) == 40, "top");
-static_assert(sizeof(struct fusion_disk_patches) == 16, "patches");
-static_assert(sizeof(struct fusion_disk_patch) == 24, "patch");
 
 static_assert(FUSION_MAX_BAND_STRIPES == 1U << FUSION_STRIPE_INDEX_BITS,
 	      "stripe index");
@@ -65,67 +63,6 @@ int fusion_top_decode(const struct fusion_disk_top *disk, unsigned int pages,
 	    (!place_formed(top->place[2]) || top->place[2] == top->place[0] ||
 	     top->place[2] == top->place[1]))
 		return -EINVAL;
-	return 0;
-}
-
-#define PATCH_BITS (FUSION_PLACE_VALID | \
-		    ((1ULL << (FUSION_STRIPE_BITS + FUSION_SLOT_BITS + \
-			       FUSION_PAGE_BITS)) - 1))
-
-/* Could any pool with blocks of @pages pages have this patch place? */
-static bool patch_formed(u64 patch, unsigned int pages)
-{
-	return (patch & FUSION_PLACE_VALID) && !(patch & ~PATCH_BITS) &&
-		fusion_patch_page(patch) < pages;
-}
-
-static bool patch_ok(const struct fusion_patch *patch, unsigned int pages)
-{
-	const u64 *at = patch->at;
-
-	if (!patch_formed(at[0], pages) || !patch_formed(at[1], pages) ||
-	    at[0] == at[1])
-		return false;
-	return !at[2] || (patch_formed(at[2], pages) && at[2] != at[0] &&
-			  at[2] != at[1]);
-}
-
-void fusion_patches_encode(const struct fusion_patches *patches,
-			   unsigned int pages, struct fusion_disk_patches *disk)
-{
-	unsigned int i, r, count = fusion_popcount64(patches->mask);
-
-	memset(disk, 0, fusion_patches_bytes(pages));
-	disk->mask = cpu_to_le64(patches->mask);
-	disk->generation = cpu_to_le32(patches->generation);
-	for (i = 0; i < count; i++)
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			disk->patch[i].at[r] =
-				cpu_to_le64(patches->patch[i].at[r]);
-}
-
-int fusion_patches_decode(const struct fusion_disk_patches *disk,
-			  unsigned int pages, struct fusion_patches *patches)
-{
-	unsigned int i, r, count, max = fusion_max_patches(pages);
-	u64 mask = le64_to_cpu(disk->mask);
-
-	count = fusion_popcount64(mask);
-	if (!count || count > max || (mask & ~fusion_mask(0, pages)))
-		return -EINVAL;
-	patches->mask = mask;
-	patches->generation = le32_to_cpu(disk->generation);
-	for (i = 0; i < count; i++) {
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			patches->patch[i].at[r] =
-				le64_to_cpu(disk->patch[i].at[r]);
-		if (!patch_ok(&patches->patch[i], pages))
-			return -EINVAL;
-	}
-	for (; i < max; i++)
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			if (disk->patch[i].at[r])
-				return -EINVAL;
 	return 0;
 }
 

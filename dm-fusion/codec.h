@@ -63,37 +63,6 @@ void fusion_top_encode(const struct fusion_top *top,
 int fusion_top_decode(const struct fusion_disk_top *disk, unsigned int pages,
 		      struct fusion_top *top);
 
-/* The patches of a block in core: one for each page in @mask, in their order. */
-struct fusion_patch {
-	u64 at[FUSION_MAX_REPLICAS];	/* patch places; beyond the replicas 0 */
-};
-
-struct fusion_patches {
-	u64 mask;
-	u32 generation;
-	struct fusion_patch patch[];
-};
-
-/* Which of the patches is that of @page, which is in @mask? */
-static inline unsigned int fusion_patch_index(u64 mask, unsigned int page)
-{
-	return fusion_popcount64(mask & fusion_mask(0, page));
-}
-
-/* @pages is a block's; @disk is fusion_patches_bytes() long. */
-void fusion_patches_encode(const struct fusion_patches *patches,
-			   unsigned int pages, struct fusion_disk_patches *disk);
-
-/*
- * Into @patches, which has room for fusion_max_patches().  -EINVAL if @disk cannot
- * be patches of a block of @pages pages: none or too many, patch places that are
- * malformed, or beyond such a block, or the same for two replicas; something
- * behind the last.  As with tops, whether the pool has such places is not known
- * here.
- */
-int fusion_patches_decode(const struct fusion_disk_patches *disk,
-			  unsigned int pages, struct fusion_patches *patches);
-
 /*
  * Is @place one that a pool of @bands bands, each of at most @stripes stripes
  * of at most @slots slots, can have?

@@ -129,16 +129,26 @@ static void ledger_dirty(struct fusion_ledger *ledger,
 	e->dirty = true;
 }
 
+/* The entry of the stripe of @place, which is going to be changed. */
+static int ledger_edit(struct fusion_ledger *ledger, u64 place,
+		       struct fusion_ledger_entry **entry)
+{
+	int r = ledger_get(ledger, fusion_place_stripe(place), entry);
+
+	if (!r)
+		ledger_dirty(ledger, *entry);
+	return r;
+}
+
 static int ledger_live(struct fusion_ledger *ledger, u64 place,
 		       enum fusion_stripe_state state, u64 partner, u64 second)
 {
 	struct fusion_ledger_entry *e;
 	int r;
 
-	r = ledger_get(ledger, fusion_place_stripe(place), &e);
+	r = ledger_edit(ledger, place, &e);
 	if (r)
 		return r;
-	ledger_dirty(ledger, e);
 	if (e->disk.state == FUSION_STRIPE_FREE) {
 		e->disk.state = state;
 		e->disk.generation =
@@ -178,11 +188,51 @@ int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place)
 	struct fusion_ledger_entry *e;
 	int r;
 
-	r = ledger_get(ledger, fusion_place_stripe(place), &e);
-	if (r)
-		return r;
-	ledger_dirty(ledger, e);
-	e->disk.live &= ~cpu_to_le64(1ULL << fusion_place_slot(place));
+	r = ledger_edit(ledger, place, &e);
+	if (!r)
+		e->disk.live &= ~cpu_to_le64(1ULL << fusion_place_slot(place));
+	return r;
+}
+
+int fusion_ledger_patch_live(struct fusion_ledger *ledger,
+			     const struct fusion_patch *patch)
+{
+	struct fusion_ledger_entry *e;
+	struct fusion_top top = { { 0 } };
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS && patch->at[i]; i++)
+		top.place[i] = fusion_patch_slot(patch->at[i]);
+	r = fusion_ledger_top_live(ledger, &top);
+	for (i = 0; !r && i < fusion_top_replicas(&top); i++) {
+		r = ledger_edit(ledger, top.place[i], &e);
+		if (!r)
+			le16_add_cpu(&e->disk.patch_pages, 1);
+	}
+	if (!r)
+		fusion_md_super(ledger->space->md)->patch_pages++;
+	return r;
+}
+
+int fusion_ledger_patch_dead(struct fusion_ledger *ledger,
+			     const struct fusion_patch *patch)
+{
+	struct fusion_ledger_entry *e;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS && patch->at[i]; i++) {
+		r = ledger_edit(ledger, fusion_patch_slot(patch->at[i]), &e);
+		if (r)
+			return r;
+		if (!e->disk.patch_pages)
+			return -EINVAL;
+		le16_add_cpu(&e->disk.patch_pages, -1);
+		if (!e->disk.patch_pages)
+			e->disk.live = 0;
+	}
+	fusion_md_super(ledger->space->md)->patch_pages--;
 	return 0;
 }
 

@@ -5,14 +5,15 @@
  * A stripe is stored on disk exactly while a slot of it is live, that is,
  * referred to by a stored map entry.  A slot becomes live once and dies once
  * in the life of a stripe (a top that becomes a base in its place stays live),
- * so a commit first takes all slots that became live and then all that died,
- * each in any order.  Records in work are kept in a small table and written
+ * and so does a page of a patch, so a commit first takes all that became live and
+ * then all that died, each in any order.  Records in work are kept in a small table and written
  * back when another stripe needs the place and at the end.  Everything runs
  * under the commit mutex and may sleep; errors are the metadata's.
  */
 #ifndef DM_FUSION_LEDGER_H
 #define DM_FUSION_LEDGER_H
 
+#include "patch.h"
 #include "space.h"
 
 #define FUSION_LEDGER_ENTRIES	1024
@@ -39,6 +40,15 @@ int fusion_ledger_top_live(struct fusion_ledger *ledger,
 			   const struct fusion_top *top);
 /* The slot at @place is dead. */
 int fusion_ledger_dead(struct fusion_ledger *ledger, u64 place);
+/*
+ * The same for a page in all replicas of a slot: @patch.  The stripes that hold it
+ * count their live pages, and their slots stay live until there are none.
+ * -EINVAL: the metadata counts less than there are.
+ */
+int fusion_ledger_patch_live(struct fusion_ledger *ledger,
+			     const struct fusion_patch *patch);
+int fusion_ledger_patch_dead(struct fusion_ledger *ledger,
+			     const struct fusion_patch *patch);
 /*
  * Stripe @a, a primary, is RAID now: its parity covers the slots in @written.
  * After the slots that died and became live.  Nothing if none of it is live.

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "codec.h"
+#include "patch.h"
 #include "tap.h"
 
 #define ROUNDS	100000
@@ -93,20 +93,115 @@ static void places(void)
 	}
 }
 
-static void indexes(void)
+static void which(void)
 {
 	for (int i = 0; i < ROUNDS; i++) {
-		u64 mask = rnd_mask();
+		union room room = some_patches(some_pages());
 		unsigned int n = 0;
 
 		for (unsigned int page = 0; page < 64; page++) {
-			if (!(mask >> page & 1))
+			if (!(room.patches.mask >> page & 1))
 				continue;
-			CHECK(fusion_patch_index(mask, page) == n, "%" PRIx64 " %u",
-			      mask, page);
+			CHECK(fusion_patch_of(&room.patches, page) ==
+			      &room.patches.patch[n], "%" PRIx64 " %u",
+			      room.patches.mask, page);
 			n++;
 		}
-		CHECK(n == fusion_popcount64(mask), "");
+		CHECK(n == fusion_popcount64(room.patches.mask), "");
+	}
+}
+
+/* What a block of 64 pages is to have, page by page. */
+struct model {
+	bool patched[64];
+	struct fusion_patch patch[64];
+};
+
+static void check_model(const struct model *m, const struct fusion_patches *patches)
+{
+	for (unsigned int page = 0; page < 64; page++) {
+		bool patched = patches->mask >> page & 1;
+
+		CHECK(patched == m->patched[page], "%u", page);
+		CHECK(!patched || !memcmp(fusion_patch_of(patches, page),
+					  &m->patch[page], sizeof(m->patch[page])),
+		      "%u", page);
+	}
+}
+
+static void check_runs(const struct fusion_patches *patches)
+{
+	for (unsigned int page = 0; page < 64; page++) {
+		unsigned int limit, run;
+
+		if (!(patches->mask >> page & 1))
+			continue;
+		limit = fusion_mask_run(patches->mask, page, 64 - page);
+		for (run = 1; run < limit; run++) {
+			const struct fusion_patch *a = fusion_patch_of(patches, page);
+			const struct fusion_patch *b =
+				fusion_patch_of(patches, page + run);
+
+			if (b->at[0] != a->at[0] + run || b->at[1] != a->at[1] + run ||
+			    b->at[2] != (a->at[2] ? a->at[2] + run : 0))
+				break;
+		}
+		CHECK(fusion_patches_run(patches, page, limit) == run, "%u", page);
+		CHECK(fusion_patches_run(patches, page, 1) == 1, "%u", page);
+	}
+}
+
+/* The last page of a slot and the first of the next one are on different members. */
+static void runs_end_with_the_slot(void)
+{
+	u64 a = fusion_stripe_id(0, 1), b = fusion_stripe_id(0, 2);
+	union room room = { .patches.mask = 0x3 };
+
+	room.patches.patch[0] = (struct fusion_patch) {
+		{ fusion_patch_place(fusion_place(a, 0), 63),
+		  fusion_patch_place(fusion_place(b, 2), 63) } };
+	room.patches.patch[1] = (struct fusion_patch) {
+		{ fusion_patch_place(fusion_place(a, 1), 0),
+		  fusion_patch_place(fusion_place(b, 3), 0) } };
+	CHECK(fusion_patches_run(&room.patches, 0, 2) == 1, "");
+}
+
+/* Page after page of a block is patched, and patched again. */
+static void adding(void)
+{
+	for (int i = 0; i < ROUNDS / 10; i++) {
+		union room old = { 0 }, new;
+		struct model m = { 0 };
+
+		for (;;) {
+			unsigned int first = rnd_below(64);
+			unsigned int count = 1 + rnd_below(3);
+			struct fusion_patch patch = some_patch(61);
+			u64 pages;
+
+			/* now and then what follows what is there */
+			if (first && m.patched[first - 1] && rnd_below(2) &&
+			    fusion_patch_page(m.patch[first - 1].at[0]) < 60)
+				patch = fusion_patch_behind(&m.patch[first - 1], 1);
+			if (count > 64 - first)
+				count = 64 - first;
+			pages = fusion_mask(first, count);
+			if (fusion_popcount64(old.patches.mask | pages) >
+			    FUSION_MAX_PATCHES)
+				break;
+			fusion_patches_add(&new.patches, old.patches.mask ?
+					   &old.patches : NULL, pages, &patch);
+			for (unsigned int n = 0; n < count; n++) {
+				m.patched[first + n] = true;
+				m.patch[first + n] = patch;
+				for (int r = 0; r < 3; r++)
+					if (patch.at[r])
+						m.patch[first + n].at[r] += n;
+			}
+			check_model(&m, &new.patches);
+			check_runs(&new.patches);
+			old = new;
+		}
 	}
 }
 
@@ -259,7 +354,9 @@ int main(void)
 {
 	RUN(how_many);
 	RUN(places);
-	RUN(indexes);
+	RUN(which);
+	RUN(runs_end_with_the_slot);
+	RUN(adding);
 	RUN(round_trip);
 	RUN(bytes);
 	RUN(malformed);

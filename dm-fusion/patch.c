@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Patches.  See patch.h.
+ */
+#include "patch.h"
+
+static_assert(sizeof(struct fusion_disk_patches) == 16, "patches");
+static_assert(sizeof(struct fusion_disk_patch) == 24, "patch");
+
+/* Is @b @pages pages behind @a, in the same slots? */
+static bool patch_follows(const struct fusion_patch *a, const struct fusion_patch *b,
+			  unsigned int pages)
+{
+	struct fusion_patch behind = fusion_patch_behind(a, pages);
+
+	return !memcmp(&behind, b, sizeof(behind)) &&
+		fusion_patch_slot(a->at[0]) == fusion_patch_slot(b->at[0]);
+}
+
+unsigned int fusion_patches_run(const struct fusion_patches *patches,
+				unsigned int page, unsigned int limit)
+{
+	const struct fusion_patch *patch = fusion_patch_of(patches, page);
+	unsigned int run;
+
+	for (run = 1; run < limit; run++)
+		if (!patch_follows(patch, &patch[run], run))
+			break;
+	return run;
+}
+
+void fusion_patches_add(struct fusion_patches *patches,
+			const struct fusion_patches *old, u64 pages,
+			const struct fusion_patch *first)
+{
+	u64 kept = old ? old->mask & ~pages : 0, left;
+	unsigned int n = 0, added = 0;
+
+	patches->mask = kept | pages;
+	for (left = patches->mask; left; left &= left - 1) {
+		unsigned int page = fusion_ctz64(left);
+
+		patches->patch[n++] = kept & (1ULL << page) ?
+			*fusion_patch_of(old, page) :
+			fusion_patch_behind(first, added++);
+	}
+}
+
+/* ---- on disk ---- */
+
+#define PATCH_BITS (FUSION_PLACE_VALID | \
+		    ((1ULL << (FUSION_STRIPE_BITS + FUSION_SLOT_BITS + \
+			       FUSION_PAGE_BITS)) - 1))
+
+/* Could any pool with blocks of @pages pages have this patch place? */
+static bool patch_formed(u64 patch, unsigned int pages)
+{
+	return (patch & FUSION_PLACE_VALID) && !(patch & ~PATCH_BITS) &&
+		fusion_patch_page(patch) < pages;
+}
+
+static bool patch_ok(const struct fusion_patch *patch, unsigned int pages)
+{
+	const u64 *at = patch->at;
+
+	if (!patch_formed(at[0], pages) || !patch_formed(at[1], pages) ||
+	    at[0] == at[1])
+		return false;
+	return !at[2] || (patch_formed(at[2], pages) && at[2] != at[0] &&
+			  at[2] != at[1]);
+}
+
+void fusion_patches_encode(const struct fusion_patches *patches,
+			   unsigned int pages, struct fusion_disk_patches *disk)
+{
+	unsigned int i, r, count = fusion_popcount64(patches->mask);
+
+	memset(disk, 0, fusion_patches_bytes(pages));
+	disk->mask = cpu_to_le64(patches->mask);
+	disk->generation = cpu_to_le32(patches->generation);
+	for (i = 0; i < count; i++)
+		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
+			disk->patch[i].at[r] =
+				cpu_to_le64(patches->patch[i].at[r]);
+}
+
+int fusion_patches_decode(const struct fusion_disk_patches *disk,
+			  unsigned int pages, struct fusion_patches *patches)
+{
+	unsigned int i, r, count, max = fusion_max_patches(pages);
+	u64 mask = le64_to_cpu(disk->mask);
+
+	count = fusion_popcount64(mask);
+	if (!count || count > max || (mask & ~fusion_mask(0, pages)))
+		return -EINVAL;
+	patches->mask = mask;
+	patches->generation = le32_to_cpu(disk->generation);
+	for (i = 0; i < count; i++) {
+		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
+			patches->patch[i].at[r] =
+				le64_to_cpu(disk->patch[i].at[r]);
+		if (!patch_ok(&patches->patch[i], pages))
+			return -EINVAL;
+	}
+	for (; i < max; i++)
+		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
+			if (disk->patch[i].at[r])
+				return -EINVAL;
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Patches: single pages of a block, each replicated at places of its own, over the
+ * block's base.  Pure; any context.
+ */
+#ifndef DM_FUSION_PATCH_H
+#define DM_FUSION_PATCH_H
+
+#include "codec.h"
+
+struct fusion_patch {
+	u64 at[FUSION_MAX_REPLICAS];	/* patch places; beyond the replicas 0 */
+};
+
+/* The patches of a block in core: one for each page in @mask, in their order. */
+struct fusion_patches {
+	u64 mask;
+	u32 generation;			/* as that of a top */
+	struct fusion_patch patch[];
+};
+
+/* The patch of @page, which is in the mask. */
+static inline const struct fusion_patch *
+fusion_patch_of(const struct fusion_patches *patches, unsigned int page)
+{
+	return &patches->patch[fusion_popcount64(patches->mask &
+						 fusion_mask(0, page))];
+}
+
+/* The patch @pages pages behind @patch, in the same slots. */
+static inline struct fusion_patch
+fusion_patch_behind(const struct fusion_patch *patch, unsigned int pages)
+{
+	struct fusion_patch behind = *patch;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS && behind.at[i]; i++)
+		behind.at[i] += pages;
+	return behind;
+}
+
+/*
+ * How many of the pages from @page on, at most @limit and all in the mask, are one
+ * behind the other in the same slots?  @limit > 0.
+ */
+unsigned int fusion_patches_run(const struct fusion_patches *patches,
+				unsigned int page, unsigned int limit);
+
+/*
+ * Into @patches, whose generation is left to the caller: those that @old, which may
+ * be NULL, has of other pages than those in @pages, and of these, one behind the
+ * other, @first and what is behind it.
+ */
+void fusion_patches_add(struct fusion_patches *patches,
+			const struct fusion_patches *old, u64 pages,
+			const struct fusion_patch *first);
+
+/* @pages is a block's; @disk is fusion_patches_bytes() long. */
+void fusion_patches_encode(const struct fusion_patches *patches,
+			   unsigned int pages, struct fusion_disk_patches *disk);
+
+/*
+ * Into @patches, which has room for fusion_max_patches().  -EINVAL if @disk cannot
+ * be patches of a block of @pages pages: none or too many, patch places that are
+ * malformed, or beyond such a block, or the same for two replicas; something
+ * behind the last.  As with tops, whether the pool has such places is not known
+ * here.
+ */
+int fusion_patches_decode(const struct fusion_disk_patches *disk,
+			  unsigned int pages, struct fusion_patches *patches);
+
+#endif /* DM_FUSION_PATCH_H */
