@@ -33,14 +33,16 @@
 #include "codec.h"
 
 struct fusion_chunk;
+struct fusion_patch_list;
 struct fusion_set;
 
 #define FUSION_EPOCH_SHARDS	64
 
-/* Where a block is: no top if top.place[0] is 0. */
+/* Where a block is: no top if top.place[0] is 0; a top or patches or neither. */
 struct fusion_mapping {
 	u64 base;
 	struct fusion_top top;
+	struct fusion_patch_list *patches;	/* a reference; or NULL */
 };
 
 struct fusion_change {

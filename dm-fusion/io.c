@@ -6,17 +6,18 @@
 #include "mode.h"
 
 /*
- * A volume whose committed count of tops is 0 has none on disk.  The count
- * drops while a commit that removes the last ones is applied; until its roots
+ * A volume whose committed counts of tops and of patched blocks are 0 has none on
+ * disk.  They drop while a commit that removes the last ones is applied; until its roots
  * are visible the chunks of those blocks are pinned, so that they are not
  * loaded.  If that commit fails, the pool is read-only before they are
- * unpinned, and the count says nothing.
+ * unpinned, and the counts say nothing.
  */
 int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
 {
-	bool tops = READ_ONCE(v->tops) || !fusion_pool_writable(v->pool);
+	bool overlays = READ_ONCE(v->tops) || READ_ONCE(v->patched) ||
+		!fusion_pool_writable(v->pool);
 
-	return fusion_map_load(&v->pool->map, v->id, block, tops, may_block);
+	return fusion_map_load(&v->pool->map, v->id, block, overlays, may_block);
 }
 
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,
@@ -25,8 +26,8 @@ int fusion_volume_prepare(struct fusion_volume *v, u64 block,
 	int r;
 
 	do {
-		r = fusion_update_prepare(&v->pool->map, u, v->id, block, false,
-					  GFP_NOIO);
+		r = fusion_update_prepare(&v->pool->map, u, v->id, block,
+					  FUSION_UPDATE_ENTRY, GFP_NOIO);
 		if (r != -EAGAIN)
 			return r;
 		r = fusion_volume_load(v, block, true);

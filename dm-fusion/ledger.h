@@ -13,7 +13,6 @@
 #ifndef DM_FUSION_LEDGER_H
 #define DM_FUSION_LEDGER_H
 
-#include "patch.h"
 #include "space.h"
 
 #define FUSION_LEDGER_ENTRIES	1024

@@ -13,6 +13,37 @@ static bool top_same_place(const struct fusion_top *a,
 	return a->place[0] == b->place[0];
 }
 
+/* Has @patches (or NULL) no such patch of @page? */
+static bool patch_absent(const struct fusion_patch_list *patches, unsigned int page,
+			 const struct fusion_patch *patch)
+{
+	return !patches || !(patches->patches.mask & (1ULL << page)) ||
+		fusion_patch_of(&patches->patches, page)->at[0] != patch->at[0];
+}
+
+/* Tell the ledger, by @tell, of those patches of @these that @those have not. */
+static int change_patches(struct fusion_ledger *ledger,
+			  const struct fusion_patch_list *these,
+			  const struct fusion_patch_list *those,
+			  int (*tell)(struct fusion_ledger *ledger,
+				      const struct fusion_patch *patch))
+{
+	u64 left;
+	int r = 0;
+
+	if (!these || these == those)
+		return 0;
+	for (left = these->patches.mask; !r && left; left &= left - 1) {
+		unsigned int page = fusion_ctz64(left);
+		const struct fusion_patch *patch =
+			fusion_patch_of(&these->patches, page);
+
+		if (patch_absent(those, page, patch))
+			r = tell(ledger, patch);
+	}
+	return r;
+}
+
 static int change_live(struct fusion_ledger *ledger,
 		       const struct fusion_change *c)
 {
@@ -24,6 +55,9 @@ static int change_live(struct fusion_ledger *ledger,
 	if (!r && c->new.top.place[0] &&
 	    !top_same_place(&c->new.top, &c->old.top))
 		r = fusion_ledger_top_live(ledger, &c->new.top);
+	if (!r)
+		r = change_patches(ledger, c->new.patches, c->old.patches,
+				   fusion_ledger_patch_live);
 	return r;
 }
 
@@ -43,6 +77,9 @@ static int change_dead(struct fusion_ledger *ledger,
 		for (i = 1; !r && i < fusion_top_replicas(&c->old.top); i++)
 			r = fusion_ledger_dead(ledger, c->old.top.place[i]);
 	}
+	if (!r)
+		r = change_patches(ledger, c->old.patches, c->new.patches,
+				   fusion_ledger_patch_dead);
 	return r;
 }
 
@@ -74,6 +111,23 @@ static int apply_top(struct fusion_map *map, const struct block_change *c)
 		return fusion_md_put_top(map->md, c->volume, c->block, NULL);
 	fusion_top_encode(&c->new->top, &disk);
 	return fusion_md_put_top(map->md, c->volume, c->block, &disk);
+}
+
+static int apply_patches(struct fusion_map *map, const struct block_change *c)
+{
+	struct fusion_disk_patches *disk;
+	int r;
+
+	if (c->old->patches == c->new->patches)
+		return 0;
+	if (!c->new->patches)
+		return fusion_md_put_patches(map->md, c->volume, c->block, NULL);
+	disk = kmalloc(fusion_patches_bytes(map->block_pages),
+		       GFP_NOIO | __GFP_NOFAIL);
+	fusion_patches_encode(&c->new->patches->patches, map->block_pages, disk);
+	r = fusion_md_put_patches(map->md, c->volume, c->block, disk);
+	kfree(disk);
+	return r;
 }
 
 /* The base group that is being changed. */
@@ -118,30 +172,23 @@ static int apply_base(struct fusion_map *map, struct base_cursor *cursor,
 	return 0;
 }
 
-static s64 mapping_any(const struct fusion_mapping *m)
+/* Count the block of @m in or out. */
+static void counts_add(struct fusion_map_counts *counts,
+		       const struct fusion_mapping *m, int sign)
 {
-	return m->base || m->top.place[0];
+	counts->mapped += sign * (m->base || m->top.place[0]);
+	counts->tops += sign * !!m->top.place[0];
+	counts->patched += sign * !!m->patches;
 }
-
-static s64 mapping_top(const struct fusion_mapping *m)
-{
-	return m->top.place[0] != 0;
-}
-
-/* What the changes of one volume do to its counts. */
-struct volume_counts {
-	u32 volume;
-	s64 mapped;
-	s64 tops;
-};
 
 static int apply_blocks(struct fusion_map *map, struct list_head *changes,
 			struct base_cursor *cursor, fusion_map_count_fn count,
 			void *context)
 {
-	struct volume_counts sum = { 0 };
+	struct fusion_map_counts sum = { 0 };
 	struct fusion_change *c, *last;
 	struct block_change b;
+	u32 volume = 0;
 	int r;
 
 	for (c = list_first_entry(changes, struct fusion_change, list);
@@ -157,17 +204,20 @@ static int apply_blocks(struct fusion_map *map, struct list_head *changes,
 		b.new = &last->new;
 		r = apply_top(map, &b);
 		if (!r)
+			r = apply_patches(map, &b);
+		if (!r)
 			r = apply_base(map, cursor, &b);
 		if (r)
 			return r;
-		if (sum.volume != b.volume) {
-			count(context, sum.volume, sum.mapped, sum.tops);
-			sum = (struct volume_counts) { .volume = b.volume };
+		if (volume != b.volume) {
+			count(context, volume, &sum);
+			sum = (struct fusion_map_counts) { 0 };
+			volume = b.volume;
 		}
-		sum.mapped += mapping_any(b.new) - mapping_any(b.old);
-		sum.tops += mapping_top(b.new) - mapping_top(b.old);
+		counts_add(&sum, b.new, 1);
+		counts_add(&sum, b.old, -1);
 	}
-	count(context, sum.volume, sum.mapped, sum.tops);
+	count(context, volume, &sum);
 	return base_flush(map, cursor);
 }
 

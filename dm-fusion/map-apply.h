@@ -8,9 +8,16 @@
 #include "ledger.h"
 #include "map.h"
 
-/* Called for each volume whose counts change. */
-typedef void (*fusion_map_count_fn)(void *context, u32 volume, s64 mapped,
-				    s64 tops);
+/* By how much a volume's counts change, in blocks. */
+struct fusion_map_counts {
+	s64 mapped;
+	s64 tops;
+	s64 patched;
+};
+
+/* Called for each volume with changes. */
+typedef void (*fusion_map_count_fn)(void *context, u32 volume,
+				    const struct fusion_map_counts *counts);
 
 /*
  * Write @changes to the open transaction and to the ledger.  Sorts the list.

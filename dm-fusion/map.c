@@ -91,9 +91,41 @@ u64 fusion_map_entry(struct fusion_map *map, u32 volume, u64 block)
 	return smp_load_acquire(&chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)]);
 }
 
-static size_t chunk_bytes(const struct fusion_chunk *chunk)
+static size_t list_bytes(const struct fusion_map *map)
 {
-	return sizeof(*chunk) + chunk->overlays * OVERLAY_BYTES;
+	return sizeof(struct fusion_patch_list) +
+		fusion_max_patches(map->block_pages) * sizeof(struct fusion_patch);
+}
+
+static size_t chunk_bytes(const struct fusion_map *map,
+			  const struct fusion_chunk *chunk)
+{
+	return sizeof(*chunk) + chunk->overlays * OVERLAY_BYTES +
+		chunk->lists * list_bytes(map);
+}
+
+static struct fusion_patch_list *list_alloc(const struct fusion_map *map, gfp_t gfp)
+{
+	struct fusion_patch_list *list = kmalloc(list_bytes(map), gfp);
+
+	if (list)
+		refcount_set(&list->refs, 1);
+	return list;
+}
+
+/* @list may be NULL, here and below. */
+static struct fusion_patch_list *list_get(struct fusion_patch_list *list)
+{
+	if (list)
+		refcount_inc(&list->refs);
+	return list;
+}
+
+/* Readers may still have found it: it goes a grace period later. */
+static void list_put(struct fusion_patch_list *list)
+{
+	if (list && refcount_dec_and_test(&list->refs))
+		kfree_rcu(list, rcu);
 }
 
 static void overlay_free(struct fusion_overlay *ov)
@@ -116,6 +148,7 @@ static void chunk_free(struct fusion_chunk *chunk)
 
 		if (!ov)
 			continue;
+		list_put(ov->patches);
 		kmem_cache_free(overlay_cache, ov);
 		chunk->overlays--;
 	}
@@ -145,7 +178,7 @@ static bool chunk_evict(struct fusion_map *map, struct fusion_chunk *chunk)
 		return false;
 	hlist_del_rcu(&chunk->hash);
 	list_del(&chunk->lru);
-	atomic_long_sub(chunk_bytes(chunk), &map->bytes);
+	atomic_long_sub(chunk_bytes(map, chunk), &map->bytes);
 	call_rcu(&chunk->rcu, chunk_free_rcu);
 	return true;
 }
@@ -231,6 +264,19 @@ static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
 	return 0;
 }
 
+/* @ov is over what the chunk has of @block. */
+static void chunk_fill_overlay(struct fusion_chunk *chunk, u64 block,
+			       struct fusion_overlay *ov)
+{
+	u64 *entry = &chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)];
+
+	ov->base = fusion_entry_place(*entry);
+	ov->epoch = 0;
+	ov->converting = false;
+	*entry = (uintptr_t)ov;
+	chunk->overlays++;
+}
+
 static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 			   u32 volume, u64 group, bool may_block)
 {
@@ -241,7 +287,6 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 
 	for (;; block++) {
 		struct fusion_overlay *ov;
-		u64 *entry;
 
 		r = fusion_md_read_next_top(map->md, may_block, volume, &block,
 					    end, &disk);
@@ -257,19 +302,65 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 			overlay_free(ov);
 			return -EIO;
 		}
-		entry = &chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)];
-		ov->base = fusion_entry_place(*entry);
-		ov->epoch = 0;
-		ov->converting = false;
-		*entry = (uintptr_t)ov;
-		chunk->overlays++;
+		ov->patches = NULL;
+		chunk_fill_overlay(chunk, block, ov);
 		if (block + 1 == end)
 			return 0;
 	}
 }
 
-int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
-		    bool may_block)
+/* The next patches of a chunk that is being filled, from *@block on. */
+static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
+			      u64 end, bool may_block,
+			      struct fusion_disk_patches *disk,
+			      struct fusion_chunk *chunk)
+{
+	gfp_t gfp = may_block ? GFP_NOIO : GFP_NOWAIT;
+	struct fusion_overlay *ov;
+	int r;
+
+	r = fusion_md_read_next_patches(map->md, may_block, volume, block, end,
+					disk);
+	if (r)
+		return r;
+	ov = kmem_cache_zalloc(overlay_cache, gfp);
+	if (ov)
+		ov->patches = list_alloc(map, gfp);
+	if (!ov || !ov->patches) {
+		overlay_free(ov);
+		return may_block ? -ENOMEM : -EWOULDBLOCK;
+	}
+	chunk_fill_overlay(chunk, *block, ov);
+	chunk->lists++;
+	if (fusion_space_decode_patches(map->space, disk, &ov->patches->patches)) {
+		DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
+			    volume, *block);
+		return -EIO;
+	}
+	return 0;
+}
+
+static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk,
+			      u32 volume, u64 group, bool may_block)
+{
+	u64 block = group << FUSION_GROUP_SHIFT;
+	u64 end = block + FUSION_GROUP_BLOCKS;
+	struct fusion_disk_patches *disk;
+	int r = 0;
+
+	disk = kmalloc(fusion_patches_bytes(map->block_pages),
+		       may_block ? GFP_NOIO : GFP_NOWAIT);
+	if (!disk)
+		return may_block ? -ENOMEM : -EWOULDBLOCK;
+	for (; !r && block < end; block++)
+		r = chunk_next_patches(map, volume, &block, end, may_block, disk,
+				       chunk);
+	kfree(disk);
+	return r == -ENODATA ? 0 : r;
+}
+
+int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
+		    bool overlays, bool may_block)
 {
 	u64 group = block >> FUSION_GROUP_SHIFT;
 	struct fusion_chunk *chunk;
@@ -284,6 +375,7 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
 	chunk->key = chunk_key(volume, block);
 	chunk->referenced = true;
 	chunk->overlays = 0;
+	chunk->lists = 0;
 	chunk->seq = 0;
 	atomic_set(&chunk->pins, 0);
 	spin_lock_init(&chunk->lock);
@@ -294,8 +386,10 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
 		return r;
 	}
 	r = chunk_fill_base(map, chunk, volume, group, may_block);
-	if (!r && tops)
+	if (!r && overlays)
 		r = chunk_fill_tops(map, chunk, volume, group, may_block);
+	if (!r && overlays)
+		r = chunk_fill_patches(map, chunk, volume, group, may_block);
 	if (r) {
 		fusion_md_read_end(map->md);
 		chunk_free(chunk);
@@ -309,7 +403,7 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
 	spin_lock_irqsave(&map->lru_lock, flags);
 	known = chunk_find(map, chunk->key);
 	if (!known) {
-		atomic_long_add(chunk_bytes(chunk), &map->bytes);
+		atomic_long_add(chunk_bytes(map, chunk), &map->bytes);
 		hlist_add_head_rcu(&chunk->hash, map_bucket(map, chunk->key));
 		list_add(&chunk->lru, &map->lru);
 		map_shrink(map);
@@ -324,7 +418,8 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
 /* ---- changes ---- */
 
 int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
-			  u32 volume, u64 block, bool new_top, gfp_t gfp)
+			  u32 volume, u64 block, enum fusion_update_kind kind,
+			  gfp_t gfp)
 {
 	struct fusion_chunk *chunk;
 
@@ -339,11 +434,15 @@ int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
 	u->chunk = chunk;
 	u->block = block;
 	u->overlay = NULL;
-	u->change = kmem_cache_alloc(change_cache, gfp | __GFP_NOWARN);
-	if (u->change && new_top)
-		u->overlay = kmem_cache_alloc(overlay_cache,
-					      gfp | __GFP_NOWARN);
-	if (!u->change || (new_top && !u->overlay)) {
+	u->patches = NULL;
+	gfp |= __GFP_NOWARN;
+	u->change = kmem_cache_alloc(change_cache, gfp);
+	if (u->change && kind != FUSION_UPDATE_ENTRY)
+		u->overlay = kmem_cache_alloc(overlay_cache, gfp);
+	if (u->overlay && kind == FUSION_UPDATE_PATCHES)
+		u->patches = list_alloc(map, gfp);
+	if (!u->change || (kind != FUSION_UPDATE_ENTRY && !u->overlay) ||
+	    (kind == FUSION_UPDATE_PATCHES && !u->patches)) {
 		fusion_update_cancel(map, u);
 		return -ENOMEM;
 	}
@@ -355,6 +454,7 @@ int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
 void fusion_update_cancel(struct fusion_map *map, struct fusion_update *u)
 {
 	overlay_free(u->overlay);
+	list_put(u->patches);
 	if (u->change)
 		kmem_cache_free(change_cache, u->change);
 	if (u->chunk)
@@ -369,6 +469,7 @@ static void mapping_of_entry(u64 entry, struct fusion_mapping *m)
 	if (ov) {
 		m->base = ov->base;
 		m->top = ov->top;
+		m->patches = list_get(ov->patches);
 	} else {
 		memset(m, 0, sizeof(*m));
 		m->base = fusion_entry_place(entry);
@@ -384,6 +485,14 @@ static u64 *update_begin(struct fusion_update *u)
 	spin_lock(&u->chunk->lock);
 	mapping_of_entry(*entry, &u->change->old);
 	return entry;
+}
+
+/* What @ov says is what the change ends with. */
+static void update_new(struct fusion_update *u, struct fusion_overlay *ov)
+{
+	u->change->new.base = ov->base;
+	u->change->new.top = ov->top;
+	u->change->new.patches = list_get(ov->patches);
 }
 
 static void update_end(struct fusion_epoch_shard *shard,
@@ -404,6 +513,7 @@ static void update_entry(struct fusion_map *map, struct fusion_chunk *chunk,
 			 u64 *entry, struct fusion_overlay *ov, u64 place)
 {
 	struct fusion_overlay *old = fusion_entry_overlay(*entry);
+	int lists = (ov && ov->patches) - (old && old->patches);
 
 	/* release: an overlay is whole before it can be found */
 	smp_store_release(entry, ov ? (uintptr_t)ov :
@@ -415,8 +525,12 @@ static void update_entry(struct fusion_map *map, struct fusion_chunk *chunk,
 		chunk->overlays--;
 		atomic_long_sub(OVERLAY_BYTES, &map->bytes);
 	}
-	if (old)
+	chunk->lists += lists;
+	atomic_long_add(lists * (long)list_bytes(map), &map->bytes);
+	if (old) {
+		list_put(old->patches);
 		call_rcu(&old->rcu, overlay_free_rcu);
+	}
 }
 
 void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
@@ -429,10 +543,35 @@ void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
 	u->overlay = NULL;
 	ov->base = whole ? 0 : u->change->old.base;
 	ov->top = *top;
+	ov->patches = NULL;
 	ov->epoch = map->epochs->current_number;
 	ov->converting = false;
-	u->change->new.base = ov->base;
-	u->change->new.top = ov->top;
+	update_new(u, ov);
+	update_entry(map, u->chunk, entry, ov, 0);
+	update_end(shard, u);
+}
+
+void fusion_update_patch(struct fusion_map *map,
+			 struct fusion_epoch_shard *shard,
+			 struct fusion_update *u, u64 pages,
+			 const struct fusion_patch *first, u32 generation)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_mapping *old = &u->change->old;
+	struct fusion_overlay *ov = u->overlay;
+
+	u->overlay = NULL;
+	ov->base = old->base;
+	memset(&ov->top, 0, sizeof(ov->top));
+	ov->patches = u->patches;
+	u->patches = NULL;
+	fusion_patches_add(&ov->patches->patches, old->patches ?
+			   &old->patches->patches : NULL, pages, first);
+	ov->patches->patches.generation = old->patches ?
+		old->patches->patches.generation : generation;
+	ov->epoch = map->epochs->current_number;
+	ov->converting = false;
+	update_new(u, ov);
 	update_entry(map, u->chunk, entry, ov, 0);
 	update_end(shard, u);
 }
@@ -451,8 +590,7 @@ void fusion_update_pages(struct fusion_map *map,
 		smp_store_release(&ov->base, 0);
 	}
 	WRITE_ONCE(ov->epoch, map->epochs->current_number);
-	u->change->new.base = ov->base;
-	u->change->new.top = ov->top;
+	update_new(u, ov);
 	update_end(shard, u);
 }
 
@@ -465,8 +603,7 @@ void fusion_update_generation(struct fusion_map *map,
 
 	WRITE_ONCE(ov->top.generation, generation);
 	WRITE_ONCE(ov->epoch, map->epochs->current_number);
-	u->change->new.base = ov->base;
-	u->change->new.top = ov->top;
+	update_new(u, ov);
 	update_end(shard, u);
 }
 
@@ -491,6 +628,7 @@ void fusion_update_rebase(struct fusion_map *map,
 
 	u->change->new = u->change->old;
 	u->change->new.base = place;
+	list_get(u->change->new.patches);
 	if (ov)
 		WRITE_ONCE(ov->base, place);
 	else
@@ -504,6 +642,8 @@ void fusion_map_forget(struct fusion_map *map, struct list_head *changes)
 
 	list_for_each_entry_safe(c, next, changes, list) {
 		chunk_unpin(c->chunk);
+		list_put(c->old.patches);
+		list_put(c->new.patches);
 		kmem_cache_free(change_cache, c);
 	}
 	INIT_LIST_HEAD(changes);

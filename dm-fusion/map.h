@@ -17,12 +17,25 @@
 #define DM_FUSION_MAP_H
 
 #include <linux/rcupdate.h>
+#include <linux/refcount.h>
 
 #include "space.h"
+
+/*
+ * The patches of a block.  A list is not changed once it can be found: who changes
+ * the patches of a block makes a new one.  The overlay and the changes of epochs
+ * share it.
+ */
+struct fusion_patch_list {
+	refcount_t refs;
+	struct rcu_head rcu;
+	struct fusion_patches patches;
+};
 
 struct fusion_overlay {
 	u64 base;
 	struct fusion_top top;		/* mask grows; the rest is constant */
+	struct fusion_patch_list *patches; /* NULL: it has a top */
 	u64 epoch;			/* of its last change; 0: on disk */
 	bool converting;		/* and not written since: convert.h */
 	struct rcu_head rcu;
@@ -33,6 +46,7 @@ struct fusion_chunk {
 	u64 key;			/* fusion_block_key(volume, group) */
 	bool referenced;
 	u8 overlays;			/* entries that are overlays */
+	u8 lists;			/* of patches, in these */
 	atomic_t pins;			/* CHUNK_DEAD: evicted */
 	u32 seq;
 	spinlock_t lock;
@@ -105,12 +119,12 @@ static inline u64 fusion_entry_place(u64 entry)
 }
 
 /*
- * Bring the chunk of @block into the cache.  @tops: the volume may have tops
- * on disk.  -EWOULDBLOCK: only if not @may_block, when metadata would have to
+ * Bring the chunk of @block into the cache.  @overlays: the volume may have tops
+ * or patches on disk.  -EWOULDBLOCK: only if not @may_block, when metadata would have to
  * be read or memory waited for.
  */
-int fusion_map_load(struct fusion_map *map, u32 volume, u64 block, bool tops,
-		    bool may_block);
+int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
+		    bool overlays, bool may_block);
 
 /* Drop all chunks of a volume that nobody uses any more. */
 void fusion_map_drop_volume(struct fusion_map *map, u32 volume);
@@ -124,8 +138,16 @@ void fusion_map_drop_volume(struct fusion_map *map, u32 volume);
 struct fusion_update {
 	struct fusion_chunk *chunk;	/* pinned */
 	struct fusion_change *change;
-	struct fusion_overlay *overlay;	/* for a new top */
+	struct fusion_overlay *overlay;	/* for a new top, or patches */
+	struct fusion_patch_list *patches;
 	u64 block;
+};
+
+/* What a change may need. */
+enum fusion_update_kind {
+	FUSION_UPDATE_ENTRY,		/* nothing new */
+	FUSION_UPDATE_TOP,
+	FUSION_UPDATE_PATCHES,
 };
 
 /*
@@ -133,7 +155,8 @@ struct fusion_update {
  * -ENOMEM only if @gfp may not wait.
  */
 int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
-			  u32 volume, u64 block, bool new_top, gfp_t gfp);
+			  u32 volume, u64 block, enum fusion_update_kind kind,
+			  gfp_t gfp);
 /* A prepared change is not made. */
 void fusion_update_cancel(struct fusion_map *map, struct fusion_update *u);
 
@@ -150,15 +173,24 @@ void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
 void fusion_update_pages(struct fusion_map *map,
 			 struct fusion_epoch_shard *shard,
 			 struct fusion_update *u, u64 pages);
+/*
+ * The pages in @pages, one behind the other, are patched from @first on; what else
+ * was patched still is.  The block has no top.  Its first patches are of @generation;
+ * those that were there may differ, still.
+ */
+void fusion_update_patch(struct fusion_map *map,
+			 struct fusion_epoch_shard *shard,
+			 struct fusion_update *u, u64 pages,
+			 const struct fusion_patch *first, u32 generation);
 /* The replicas of the top are known to be equal (or not, 0). */
 void fusion_update_generation(struct fusion_map *map,
 			      struct fusion_epoch_shard *shard,
 			      struct fusion_update *u, u32 generation);
-/* The block's base is at @place now; a top over it stays. */
+/* The block's base is at @place now; a top or patches over it stay. */
 void fusion_update_rebase(struct fusion_map *map,
 			  struct fusion_epoch_shard *shard,
 			  struct fusion_update *u, u64 place);
-/* The block is at @place now and has no top; 0: it is nowhere. */
+/* The block is at @place now and nowhere else; 0: it is nowhere. */
 void fusion_update_base(struct fusion_map *map,
 			struct fusion_epoch_shard *shard,
 			struct fusion_update *u, u64 place);

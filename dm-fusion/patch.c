@@ -64,10 +64,12 @@ static bool patch_ok(const struct fusion_patch *patch, unsigned int pages)
 	const u64 *at = patch->at;
 
 	if (!patch_formed(at[0], pages) || !patch_formed(at[1], pages) ||
-	    at[0] == at[1])
+	    at[0] == at[1] ||
+	    fusion_patch_page(at[0]) != fusion_patch_page(at[1]))
 		return false;
 	return !at[2] || (patch_formed(at[2], pages) && at[2] != at[0] &&
-			  at[2] != at[1]);
+			  at[2] != at[1] &&
+			  fusion_patch_page(at[2]) == fusion_patch_page(at[0]));
 }
 
 void fusion_patches_encode(const struct fusion_patches *patches,

@@ -12,6 +12,12 @@ struct fusion_patch {
 	u64 at[FUSION_MAX_REPLICAS];	/* patch places; beyond the replicas 0 */
 };
 
+/* The page of its slots that all replicas of a patch are at. */
+static inline u32 fusion_patch_at(const struct fusion_patch *patch)
+{
+	return fusion_patch_page(patch->at[0]);
+}
+
 /* The patches of a block in core: one for each page in @mask, in their order. */
 struct fusion_patches {
 	u64 mask;
@@ -62,8 +68,8 @@ void fusion_patches_encode(const struct fusion_patches *patches,
 /*
  * Into @patches, which has room for fusion_max_patches().  -EINVAL if @disk cannot
  * be patches of a block of @pages pages: none or too many, patch places that are
- * malformed, or beyond such a block, or the same for two replicas; something
- * behind the last.  As with tops, whether the pool has such places is not known
+ * malformed, or beyond such a block, or the same for two replicas, or different
+ * pages; something behind the last.  As with tops, whether the pool has such places is not known
  * here.
  */
 int fusion_patches_decode(const struct fusion_disk_patches *disk,

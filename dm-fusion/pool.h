@@ -72,6 +72,7 @@ struct fusion_volume {
 	u64 blocks;
 	u64 mapped;			/* committed counts */
 	u64 tops;
+	u64 patched;
 	bool counts_dirty;
 	bool deleting;			/* and volumes_lock */
 	unsigned int movers;		/* under volumes_lock */

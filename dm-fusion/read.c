@@ -9,10 +9,27 @@
 struct read_source {
 	u64 place;			/* 0: zeros */
 	u64 mirror[FUSION_MAX_PARITY];	/* other replicas; 0: no more */
+	unsigned int page;		/* of these places */
 	unsigned int pages;		/* that are there */
 };
 
 enum read_find { READ_FOUND, READ_MISS, READ_UNSYNCED };
+
+/* The first of @pages pages, from @page on, is patched: by @patches. */
+static void read_find_patch(const struct fusion_patches *patches,
+			    unsigned int page, unsigned int pages,
+			    struct read_source *src)
+{
+	const struct fusion_patch *patch = fusion_patch_of(patches, page);
+	unsigned int i;
+
+	src->page = fusion_patch_at(patch);
+	src->pages = fusion_patches_run(patches, page, pages);
+	src->place = fusion_patch_slot(patch->at[0]);
+	for (i = 1; i < FUSION_MAX_REPLICAS; i++)
+		src->mirror[i - 1] = patch->at[i] ?
+			fusion_patch_slot(patch->at[i]) : 0;
+}
 
 /*
  * Find the first of @pages pages from @page of @block on, and how many of
@@ -26,6 +43,7 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 	enum read_find found = READ_FOUND;
 	u64 entry, mask;
 
+	src->page = page;
 	src->pages = pages;
 	src->mirror[0] = 0;
 	rcu_read_lock();
@@ -37,6 +55,16 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 	ov = fusion_entry_overlay(entry);
 	if (!ov) {
 		src->place = fusion_entry_place(entry);
+	} else if (ov->patches) {
+		const struct fusion_patches *patches = &ov->patches->patches;
+
+		src->pages = fusion_mask_run(patches->mask, page, pages);
+		src->place = READ_ONCE(ov->base);
+		if (patches->mask & (1ULL << page)) {
+			read_find_patch(patches, page, src->pages, src);
+			if (fusion_unsynced(pool, patches->generation))
+				found = READ_UNSYNCED;
+		}
 	} else {
 		/*
 		 * The base before the mask: a base is dropped only when the
@@ -87,7 +115,7 @@ static void read_choose(struct fusion_pool *pool, struct read_source *src)
 
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct bio *bio,
-		     struct read_source *src, unsigned int page)
+		     struct read_source *src)
 {
 	struct fusion_pool *pool = io->volume->pool;
 
@@ -96,7 +124,7 @@ static int read_send(struct fusion_io *io, struct bio *bio,
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	io->member = fusion_aim(pool, bio, src->place, page);
+	io->member = fusion_aim(pool, bio, src->place, src->page);
 	fusion_member_start(io->member);
 	return DM_MAPIO_REMAPPED;
 }
@@ -140,14 +168,14 @@ static void read_parts(struct fusion_io *io)
 				 &pool->bios);
 		bio_chain(part, bio);
 		if (src.place) {
-			fusion_aim(pool, part, src.place, page);
+			fusion_aim(pool, part, src.place, src.page);
 			submit_bio_noacct(part);
 		} else {
 			zero_fill_bio(part);
 			bio_endio(part);
 		}
 	}
-	if (read_send(io, bio, &src, page) == DM_MAPIO_REMAPPED)
+	if (read_send(io, bio, &src) == DM_MAPIO_REMAPPED)
 		submit_bio_noacct(bio);
 }
 
@@ -208,7 +236,7 @@ int fusion_read_map(struct fusion_io *io)
 		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
 	io->kind = FUSION_IO_READ;
 	read_choose(pool, &src);
-	return read_send(io, bio, &src, page);
+	return read_send(io, bio, &src);
 }
 
 int fusion_read_end(struct fusion_io *io, blk_status_t *status)

@@ -309,26 +309,53 @@ bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 		fusion_place_slot(place) < b->class->k;
 }
 
+/* Could @place be those of the replicas of something?  Unused ones are 0. */
+static bool replicas_ok(const struct fusion_space *s, const u64 *place)
+{
+	struct fusion_class *class;
+	unsigned int i;
+
+	if (!fusion_space_place_ok(s, place[0]))
+		return false;
+	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
+	for (i = 1; i <= class->p; i++)
+		if (!fusion_space_place_ok(s, place[i]) ||
+		    fusion_space_class_of(s, fusion_place_stripe(place[i])) !=
+		    class)
+			return false;
+	return i == FUSION_MAX_REPLICAS || !place[i];
+}
+
 int fusion_space_decode_top(const struct fusion_space *s,
 			    const struct fusion_disk_top *disk,
 			    struct fusion_top *top)
 {
-	struct fusion_class *class;
-	unsigned int i, replicas;
-
 	if (fusion_top_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
 			      top) ||
-	    !fusion_space_place_ok(s, top->place[0]))
+	    !replicas_ok(s, top->place))
 		return -EINVAL;
-	class = fusion_space_class_of(s, fusion_place_stripe(top->place[0]));
-	replicas = fusion_top_replicas(top);
-	if (replicas != class->p + 1)
+	return 0;
+}
+
+int fusion_space_decode_patches(const struct fusion_space *s,
+				const struct fusion_disk_patches *disk,
+				struct fusion_patches *patches)
+{
+	u64 place[FUSION_MAX_REPLICAS];
+	unsigned int n, i;
+
+	if (fusion_patches_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
+				  patches))
 		return -EINVAL;
-	for (i = 1; i < replicas; i++)
-		if (!fusion_space_place_ok(s, top->place[i]) ||
-		    fusion_space_class_of(s, fusion_place_stripe(top->place[i])) !=
-		    class)
+	for (n = 0; n < fusion_popcount64(patches->mask); n++) {
+		for (i = 0; i < FUSION_MAX_REPLICAS; i++) {
+			u64 at = patches->patch[n].at[i];
+
+			place[i] = at ? fusion_patch_slot(at) : 0;
+		}
+		if (!replicas_ok(s, place))
 			return -EINVAL;
+	}
 	return 0;
 }
 

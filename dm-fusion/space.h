@@ -34,6 +34,7 @@
 #include "epoch.h"
 #include "member.h"
 #include "metadata.h"
+#include "patch.h"
 #include "policy.h"
 
 #define FUSION_OPEN_SETS	8
@@ -179,6 +180,11 @@ bool fusion_space_place_ok(const struct fusion_space *s, u64 place);
 int fusion_space_decode_top(const struct fusion_space *s,
 			    const struct fusion_disk_top *disk,
 			    struct fusion_top *top);
+
+/* As above, patches, of blocks of so many pages as the pool's have. */
+int fusion_space_decode_patches(const struct fusion_space *s,
+				const struct fusion_disk_patches *disk,
+				struct fusion_patches *patches);
 
 /*
  * Draw a stripe for a direct write.  It is held until

@@ -125,6 +125,7 @@ int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)
 	disk.blocks = cpu_to_le64(v->blocks);
 	disk.mapped = cpu_to_le64(v->mapped);
 	disk.tops = cpu_to_le64(v->tops);
+	disk.patched = cpu_to_le64(v->patched);
 	disk.class = cpu_to_le16(v->class->index);
 	disk.flags = cpu_to_le16(v->deleting ? FUSION_VOLUME_DELETING : 0);
 	memcpy(disk.name, v->name, sizeof(disk.name));
@@ -132,14 +133,16 @@ int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v)
 	return fusion_md_put_volume(pool->md, v->id, &disk);
 }
 
-void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops)
+void fusion_volume_count(void *context, u32 volume,
+			 const struct fusion_map_counts *counts)
 {
 	struct fusion_volume *v = fusion_volume_find(context, volume);
 
-	if (!v || (!mapped && !tops))
+	if (!v || (!counts->mapped && !counts->tops && !counts->patched))
 		return;
-	v->mapped += mapped;
-	v->tops += tops;
+	v->mapped += counts->mapped;
+	v->tops += counts->tops;
+	v->patched += counts->patched;
 	v->counts_dirty = true;
 }
 
@@ -182,6 +185,7 @@ static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
 	v->blocks = le64_to_cpu(disk->blocks);
 	v->mapped = le64_to_cpu(disk->mapped);
 	v->tops = le64_to_cpu(disk->tops);
+	v->patched = le64_to_cpu(disk->patched);
 	v->deleting = le16_to_cpu(disk->flags) & FUSION_VOLUME_DELETING;
 	memcpy(v->name, disk->name, sizeof(v->name));
 	return v;

@@ -9,6 +9,7 @@
 #ifndef DM_FUSION_VOLUME_TABLE_H
 #define DM_FUSION_VOLUME_TABLE_H
 
+#include "map-apply.h"
 #include "pool.h"
 
 void fusion_volumes_init(struct fusion_pool *pool);
@@ -44,7 +45,8 @@ bool fusion_volume_name_ok(const char *name);
 int fusion_volume_store(struct fusion_pool *pool, struct fusion_volume *v);
 
 /* fusion_map_count_fn: the counts of @volume changed; @context is the pool. */
-void fusion_volume_count(void *context, u32 volume, s64 mapped, s64 tops);
+void fusion_volume_count(void *context, u32 volume,
+			 const struct fusion_map_counts *counts);
 /* Write changed counts to the open transaction; under commit_lock. */
 int fusion_volumes_write_counts(struct fusion_pool *pool);
 

@@ -234,8 +234,8 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 		if (unlikely(fusion_commit_crowded(pool)))
 			return write_wait_room(io);
 		r = fusion_update_prepare(&pool->map, &io->update,
-					  io->volume->id, io->block, false,
-					  gfp);
+					  io->volume->id, io->block,
+					  FUSION_UPDATE_ENTRY, gfp);
 		if (r)
 			return r;
 		write_needs_commit(io);
@@ -263,7 +263,7 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 	if (unlikely(write_wants_company(io, t)))
 		return write_wait_company(io);
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
-				  io->block, true, gfp);
+				  io->block, FUSION_UPDATE_TOP, gfp);
 	if (r)
 		return r;
 	io->set = fusion_set_draw(&pool->space, class,

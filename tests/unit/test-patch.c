@@ -25,23 +25,23 @@ static unsigned int some_pages(void)
 	return 8 << rnd_below(4);
 }
 
-static u64 some_patch_place(unsigned int pages)
+static u64 some_patch_place(unsigned int page)
 {
 	u64 stripe = fusion_stripe_id(rnd_mask() % FUSION_MAX_BANDS,
 				      rnd_mask() % FUSION_MAX_BAND_STRIPES);
 
-	return fusion_patch_place(fusion_place(stripe, rnd_below(64)),
-				  rnd_below(pages));
+	return fusion_patch_place(fusion_place(stripe, rnd_below(64)), page);
 }
 
 static struct fusion_patch some_patch(unsigned int pages)
 {
+	unsigned int page = rnd_below(pages);
 	struct fusion_patch patch;
 	u64 *at = patch.at;
 
 	do {
 		for (int r = 0; r < 3; r++)
-			at[r] = some_patch_place(pages);
+			at[r] = some_patch_place(page);
 		if (rnd_below(2))
 			at[2] = 0;
 	} while (at[0] == at[1] || at[0] == at[2] || at[1] == at[2]);
@@ -271,7 +271,7 @@ static void malformed(void)
 		union room in = some_patches(pages), out;
 		unsigned int count = fusion_popcount64(in.patches.mask);
 		u64 *at = in.patches.patch[rnd_below(count)].at;
-		unsigned int kind = i % 9, r = rnd_below(2);
+		unsigned int kind = i % 10, r = rnd_below(2);
 		union disk_room disk;
 
 		switch (kind) {
@@ -282,7 +282,8 @@ static void malformed(void)
 			at[r] &= ~FUSION_PLACE_VALID;
 			break;
 		case 2:
-			at[2] = some_patch_place(pages) & ~FUSION_PLACE_VALID;
+			at[2] = some_patch_place(rnd_below(pages)) &
+				~FUSION_PLACE_VALID;
 			if (!at[2])
 				at[2] = 1;
 			break;
@@ -292,13 +293,19 @@ static void malformed(void)
 		case 4:
 			if (pages == 64)
 				continue;	/* each page there can be */
-			at[r] |= pages;
+			at[0] |= pages;
+			at[1] |= pages;
+			if (at[2])
+				at[2] |= pages;
 			break;
 		case 5:
 			if (rnd_below(2))
 				at[1] = at[0];
 			else
 				at[2] = at[r];
+			break;
+		case 9:
+			at[at[2] ? rnd_below(3) : r] ^= 1ULL << rnd_below(3);
 			break;
 		}
 		fusion_patches_encode(&in.patches, pages, &disk.patches);
@@ -318,7 +325,7 @@ static void malformed(void)
 				disk.patches.mask = cpu_to_le64(fusion_mask(0, max + 1));
 			else
 				disk.patches.patch[max - 1].at[rnd_below(3)] =
-					cpu_to_le64(some_patch_place(pages));
+					cpu_to_le64(some_patch_place(0));
 			break;
 		}
 		CHECK(fusion_patches_decode(&disk.patches, pages, &out.patches) ==
@@ -340,7 +347,7 @@ static void garbage(void)
 		disk.words[0] = 1ULL << rnd_below(64);
 		for (unsigned int w = 2; w < words; w++)
 			disk.words[w] = w < 2 + 3 || !rnd_below(8) ?
-				rnd() >> rnd_below(64) | FUSION_PLACE_VALID : 0;
+				(rnd() >> rnd_below(64) & ~7ULL) | FUSION_PLACE_VALID : 0;
 		if (fusion_patches_decode(&disk.patches, pages, &out.patches))
 			continue;
 		taken++;
