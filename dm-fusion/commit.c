@@ -8,7 +8,7 @@
 #include "map-apply.h"
 #include "mode.h"
 #include "passdown.h"
-#include "set.h"
+#include "set-table.h"
 #include "volume-table.h"
 #include "waiters.h"
 

@@ -9,7 +9,7 @@
 #include "commit.h"
 #include "compact.h"
 #include "mode.h"
-#include "set.h"
+#include "set-table.h"
 #include "trace.h"
 #include "volume-table.h"
 

@@ -6,7 +6,7 @@
 
 #include "convert.h"
 #include "mode.h"
-#include "set.h"
+#include "set-table.h"
 #include "trace.h"
 #include "volume-table.h"
 

@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 
 #include "ledger.h"
-#include "set.h"
+#include "set-table.h"
 
 int fusion_ledger_init(struct fusion_ledger *ledger, struct fusion_space *s)
 {

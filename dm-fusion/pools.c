@@ -13,7 +13,7 @@
 #include "pools.h"
 #include "reclaim.h"
 #include "scrub.h"
-#include "set.h"
+#include "set-table.h"
 #include "stripe.h"
 #include "volume-table.h"
 #include "volumes.h"
@@ -90,7 +90,7 @@ static int pool_init_space(struct fusion_pool *pool)
 	s->epochs = &pool->epochs;
 	s->grace = &pool->grace;
 	s->block_sectors = pool->block_sectors;
-	fusion_sets_init(s);
+	fusion_set_table_init(s);
 	return fusion_space_init(s);
 }
 
@@ -250,6 +250,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	pool_free_workqueues(pool);
 	fusion_map_exit(&pool->map);
 	fusion_sets_exit(&pool->space);
+	fusion_set_table_exit(&pool->space);
 	fusion_space_exit(&pool->space);
 	fusion_block_lock_exit(&pool->locks);
 	fusion_epochs_exit(&pool->epochs);

@@ -11,7 +11,7 @@
 #include "mode.h"
 #include "reclaim.h"
 #include "round.h"
-#include "set.h"
+#include "set-table.h"
 #include "trace.h"
 
 #define DM_MSG_PREFIX "fusion"

@@ -114,7 +114,7 @@ struct fusion_space {
 	struct list_head emptied_bands;
 	atomic_t emptied;		/* templates; see fusion_waiters_returned() */
 
-	/* closed sets: set.c */
+	/* closed sets: set-table.c */
 	struct mutex sets_lock;
 	struct xarray sets;		/* by A */
 	struct list_head sets_by_age;
@@ -161,6 +161,15 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 	*member = spot.member;
 	return s->member[spot.member].offset_sectors +
 		((u64)b * s->band_chunks + spot.chunk) * s->block_sectors;
+}
+
+/* Take the members of @stripe, slot by slot, into @members; their mask. */
+static inline u64 fusion_space_members(const struct fusion_space *s,
+				       const struct fusion_class *class,
+				       u64 stripe, u8 *members)
+{
+	return fusion_layout_members(s->layout, class->k,
+				     fusion_stripe_index(stripe), members);
 }
 
 /* The class of a stripe that a good place is in. */
