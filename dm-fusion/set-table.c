@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 
+#include "patch-set.h"
 #include "set-table.h"
 
 /* Sets looked at for one that can be taken. */
@@ -14,6 +15,7 @@ void fusion_set_table_init(struct fusion_space *s)
 	mutex_init(&s->sets_lock);
 	xa_init(&s->sets);
 	INIT_LIST_HEAD(&s->sets_by_age);
+	INIT_LIST_HEAD(&s->patch_sets_by_age);
 }
 
 void fusion_set_table_exit(struct fusion_space *s)
@@ -37,7 +39,8 @@ static void table_append(struct fusion_space *s, struct fusion_set *set)
 {
 	set->number = ++s->sets_number;
 	set->since = jiffies;
-	list_add_tail(&set->age, &s->sets_by_age);
+	list_add_tail(&set->age, set->patches ? &s->patch_sets_by_age :
+		      &s->sets_by_age);
 }
 
 static int table_add(struct fusion_space *s, struct fusion_set *set)
@@ -71,28 +74,33 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
 	mutex_unlock(&s->sets_lock);
 }
 
-/* The set of @top's primary, in the table; or made, but for its owners. */
-static struct fusion_set *sets_find(struct fusion_space *s,
-				    const struct fusion_top *top)
+/*
+ * The set of which a slot and its mirrors' are at @place, in the table; or made with
+ * @units, but for their owners.
+ */
+static struct fusion_set *sets_find(struct fusion_space *s, const u64 *place,
+				    unsigned int units, bool patches)
 {
-	u64 a = fusion_place_stripe(top->place[0]);
+	u64 a = fusion_place_stripe(place[0]);
 	struct fusion_class *class = fusion_space_class_of(s, a);
 	struct fusion_set *set = xa_load(&s->sets, a);
 	unsigned int i;
 
 	if (set)
-		return set;
-	set = kzalloc(struct_size(set, owner, class->d), GFP_NOIO);
+		return set->patches == patches ? set : ERR_PTR(-EINVAL);
+	set = kzalloc(struct_size(set, owner, units), GFP_NOIO);
 	if (!set)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	set->class = class;
+	set->patches = patches;
+	set->units = units;
 	for (i = 0; i < fusion_set_stripes(class); i++)
-		set->stripe[i] = fusion_place_stripe(top->place[i]);
-	for (i = 0; i < class->d; i++)
+		set->stripe[i] = fusion_place_stripe(place[i]);
+	for (i = 0; i < units; i++)
 		set->owner[i] = FUSION_NO_OWNER;
 	if (table_add(s, set)) {
 		kfree(set);
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	}
 	fusion_set_count(s, set, 1);
 	return set;
@@ -109,11 +117,33 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 	if (fusion_space_held(s, a))
 		return 0;
 	mutex_lock(&s->sets_lock);
-	set = sets_find(s, top);
-	if (set && slot < set->class->d)
+	set = sets_find(s, top->place, fusion_space_class_of(s, a)->d, false);
+	if (!IS_ERR(set) && slot < set->units)
 		set->owner[slot] = key;
 	mutex_unlock(&s->sets_lock);
-	return set ? 0 : -ENOMEM;
+	return PTR_ERR_OR_ZERO(set);
+}
+
+int fusion_sets_found_patch(struct fusion_space *s, u64 key,
+			    const struct fusion_patch *patch)
+{
+	unsigned int pages = s->block_sectors / FUSION_PAGE_SECTORS, slot, i;
+	u64 place[FUSION_MAX_REPLICAS] = { 0 };
+	struct fusion_class *class;
+	struct fusion_set *set;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS && patch->at[i]; i++)
+		place[i] = fusion_patch_slot(patch->at[i]);
+	if (fusion_space_held(s, fusion_place_stripe(place[0])))
+		return 0;
+	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
+	slot = fusion_place_slot(place[0]);
+	mutex_lock(&s->sets_lock);
+	set = sets_find(s, place, class->d * pages, true);
+	if (!IS_ERR(set) && slot < class->d)
+		set->owner[fusion_patch_unit(set, slot, fusion_patch_at(patch))] = key;
+	mutex_unlock(&s->sets_lock);
+	return PTR_ERR_OR_ZERO(set);
 }
 
 void fusion_sets_forget(struct fusion_space *s, u64 a)

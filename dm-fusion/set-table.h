@@ -25,11 +25,15 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set,
 
 /*
  * The top of the block with @key is at slot fusion_place_slot(top->place[0])
- * of the set of its stripes: it is in the table unless it is not closed.  0 or
- * -ENOMEM.  Under the commit mutex.
+ * of the set of its stripes: it is in the table unless it is not closed.  -ENOMEM;
+ * -EINVAL: there are patches in that set.  Under the commit mutex.
  */
 int fusion_sets_found(struct fusion_space *s, u64 key,
 		      const struct fusion_top *top);
+
+/* The same for a patch of that block, and the set that it is in. */
+int fusion_sets_found_patch(struct fusion_space *s, u64 key,
+			    const struct fusion_patch *patch);
 
 /* Nothing of A is live, says a commit: the set of stripe @a is gone. */
 void fusion_sets_forget(struct fusion_space *s, u64 a);

@@ -70,26 +70,15 @@ void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t)
 					    s->slow_zone));
 }
 
-/* Open one more set. */
-static int set_open(struct fusion_space *s, struct fusion_class *class)
+bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
+		      struct fusion_set *set, unsigned int units)
 {
-	struct fusion_set *set;
 	unsigned int i;
 
 	lockdep_assert_held(&class->lock);
-	if (fusion_sets_limited(s))
-		return -EAGAIN;
-	set = kmalloc(struct_size(set, owner, class->d),
-		      GFP_NOWAIT | __GFP_NOWARN);
-	if (!set) {
-		set = class->spare_set;
-		class->spare_set = NULL;
-	}
-	if (!set)
-		return -EAGAIN;
 	if (!fusion_space_allows(s, class, fusion_set_stripes(class))) {
 		kfree(set);
-		return -EAGAIN;
+		return false;
 	}
 	set->class = class;
 	set_draw_stripes(s, set);
@@ -98,35 +87,45 @@ static int set_open(struct fusion_space *s, struct fusion_class *class)
 		for (i = 0; i < fusion_set_stripes(class); i++)
 			fusion_space_free_locked(s, set->stripe[i]);
 		kfree(set);
-		return -EAGAIN;
+		return false;
 	}
+	set->patches = false;
+	set->units = units;
 	set->drawn = 0;
 	set->in_flight = 0;
 	set->given_up = 0;
 	set->busy = false;
 	set->gone = false;
-	for (i = 0; i < class->d; i++)
+	for (i = 0; i < units; i++)
 		set->owner[i] = FUSION_NO_OWNER;
-	class->open[class->open_count++] = set;
-	return 0;
+	return true;
 }
 
-/* The place of @set's next slot in its stripe number @i. */
-static u64 set_place(const struct fusion_set *set, unsigned int i)
+/* Open one more set for tops, if that can be. */
+static void set_open(struct fusion_space *s, struct fusion_class *class)
 {
-	return fusion_place(set->stripe[i], i ? set->slot_of[i - 1][set->drawn] :
-			    set->drawn);
+	struct fusion_set *set;
+
+	lockdep_assert_held(&class->lock);
+	if (fusion_sets_limited(s))
+		return;
+	set = kmalloc(struct_size(set, owner, class->d),
+		      GFP_NOWAIT | __GFP_NOWARN);
+	if (!set)
+		swap(set, class->spare_set);
+	if (set && fusion_set_begin(s, class, set, class->d))
+		class->tops.set[class->tops.count++] = set;
 }
 
-/* How busy the members of @set's next slot are. */
-static int set_pending(struct fusion_space *s, struct fusion_set *set)
+int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
+		       unsigned int slot)
 {
 	unsigned int i;
 	int pending = 0;
 	u32 member;
 
 	for (i = 0; i < fusion_set_stripes(set->class); i++) {
-		fusion_space_locate(s, set_place(set, i), &member);
+		fusion_space_locate(s, fusion_set_place(set, slot, i), &member);
 		pending += fusion_member_pending(&s->member[member]);
 	}
 	return pending;
@@ -136,28 +135,30 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 				   struct fusion_class *class, u64 key,
 				   struct fusion_top *top)
 {
+	struct fusion_open *open = &class->tops;
 	struct fusion_set *set = NULL;
 	unsigned int i, j;
 	unsigned long flags;
 
 	spin_lock_irqsave(&class->lock, flags);
-	if (class->open_count < FUSION_OPEN_SETS)
+	if (open->count < FUSION_OPEN_SETS)
 		set_open(s, class);
-	if (!class->open_count)
+	if (!open->count)
 		goto out;
-	i = class->next++ % class->open_count;
-	j = class->next % class->open_count;
-	if (i != j && set_pending(s, class->open[j]) <
-	    set_pending(s, class->open[i]))
+	i = open->next++ % open->count;
+	j = open->next % open->count;
+	if (i != j &&
+	    fusion_set_pending(s, open->set[j], open->set[j]->drawn) <
+	    fusion_set_pending(s, open->set[i], open->set[i]->drawn))
 		i = j;
-	set = class->open[i];
+	set = open->set[i];
 	memset(top->place, 0, sizeof(top->place));
 	for (j = 0; j < fusion_set_stripes(class); j++)
-		top->place[j] = set_place(set, j);
+		top->place[j] = fusion_set_place(set, set->drawn, j);
 	set->owner[set->drawn] = key;
 	set->in_flight++;
-	if (++set->drawn == class->d) {
-		class->open[i] = class->open[--class->open_count];
+	if (++set->drawn == set->units) {
+		fusion_open_remove(open, i);
 		fusion_set_count(s, set, 1);
 	}
 out:
@@ -183,26 +184,27 @@ bool fusion_set_put(struct fusion_space *s, struct fusion_set *set)
 	bool closed;
 
 	spin_lock_irqsave(&class->lock, flags);
-	closed = !--set->in_flight && set->drawn == class->d;
+	closed = !--set->in_flight && set->drawn == set->units;
 	spin_unlock_irqrestore(&class->lock, flags);
 	if (closed)
 		set_record(s, set);
 	return closed;
 }
 
-/* An open set of @class that nothing is being written to, taken out. */
-static struct fusion_set *set_take_idle(struct fusion_class *class)
+/* An open set of @open that nothing is being written to, taken out. */
+static struct fusion_set *set_take_idle(struct fusion_class *class,
+					struct fusion_open *open)
 {
 	struct fusion_set *set = NULL;
 	unsigned long flags;
 	unsigned int i;
 
 	spin_lock_irqsave(&class->lock, flags);
-	for (i = 0; i < class->open_count; i++) {
-		if (class->open[i]->in_flight)
+	for (i = 0; i < open->count; i++) {
+		if (open->set[i]->in_flight)
 			continue;
-		set = class->open[i];
-		class->open[i] = class->open[--class->open_count];
+		set = open->set[i];
+		fusion_open_remove(open, i);
 		break;
 	}
 	spin_unlock_irqrestore(&class->lock, flags);
@@ -214,8 +216,12 @@ bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
 	struct fusion_set *set;
 	bool any = false;
 
-	while ((set = set_take_idle(class))) {
+	while ((set = set_take_idle(class, &class->tops))) {
 		fusion_set_count(s, set, 1);
+		set_record(s, set);
+		any = true;
+	}
+	while ((set = set_take_idle(class, &class->patches))) {
 		set_record(s, set);
 		any = true;
 	}
@@ -252,13 +258,19 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 					   commit_lock);
 }
 
+static void open_exit(struct fusion_open *open)
+{
+	while (open->count)
+		kfree(open->set[--open->count]);
+}
+
 void fusion_sets_exit(struct fusion_space *s)
 {
-	unsigned int i, j;
+	unsigned int i;
 
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
-		for (j = 0; j < s->class[i]->open_count; j++)
-			kfree(s->class[i]->open[j]);
+		open_exit(&s->class[i]->tops);
+		open_exit(&s->class[i]->patches);
 		kfree(s->class[i]->spare_set);
 	}
 }

@@ -20,7 +20,9 @@ struct fusion_set {
 	struct list_head list;		/* of closed sets, in an epoch */
 	struct fusion_class *class;
 	u64 stripe[FUSION_MAX_REPLICAS];	/* A, B, C: p + 1 of them */
-	u8 drawn;
+	bool patches;			/* drawn page by page: patch-set.h */
+	u16 units;			/* that there are to draw: slots or pages */
+	u16 drawn;
 	u16 in_flight;
 	/* closed; under sets_lock */
 	struct list_head age;		/* in the table, unless busy */
@@ -31,7 +33,7 @@ struct fusion_set {
 	bool gone;			/* out of the table, while busy */
 	/* B's, and C's, slot for A's */
 	u8 slot_of[FUSION_MAX_PARITY][FUSION_MAX_MEMBERS];
-	u64 owner[];			/* d: fusion_block_key(); NO_OWNER */
+	u64 owner[];			/* of units: fusion_block_key(); NO_OWNER */
 };
 
 #define FUSION_NO_OWNER		(~0ULL)
@@ -74,14 +76,41 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 /* Free the open sets.  Before fusion_space_exit(). */
 void fusion_sets_exit(struct fusion_space *s);
 
-/* A set has joined the replicated area (@sign 1) or has left it (-1). */
+/* A set has joined its area (@sign 1) or has left it (-1). */
 static inline void fusion_set_count(struct fusion_space *s,
 				    const struct fusion_set *set, int sign)
 {
 	int blocks = fusion_set_stripes(set->class) * set->class->k;
 
-	atomic64_add(sign * blocks, &s->replica_blocks);
+	atomic64_add(sign * blocks,
+		     set->patches ? &s->patch_blocks : &s->replica_blocks);
 }
+
+/* ---- what patch-set.c shares ---- */
+
+/*
+ * Stripes for @set, whose memory has room for @units owners, drawn and paired.
+ * False, and the memory is freed: there are none.  Under class->lock.
+ */
+bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
+		      struct fusion_set *set, unsigned int units);
+
+/* Take set number @i out of those that are open. */
+static inline void fusion_open_remove(struct fusion_open *open, unsigned int i)
+{
+	open->set[i] = open->set[--open->count];
+}
+
+/* The place of @slot of A in stripe number @i of @set. */
+static inline u64 fusion_set_place(const struct fusion_set *set, unsigned int slot,
+				   unsigned int i)
+{
+	return fusion_place(set->stripe[i], i ? set->slot_of[i - 1][slot] : slot);
+}
+
+/* How busy the members of @slot are. */
+int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
+		       unsigned int slot);
 
 /* How large the replicated area may be, as of what is free now.  Any context. */
 void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t);

@@ -41,6 +41,13 @@
 
 struct fusion_set;
 
+/* Sets that are open; under class->lock. */
+struct fusion_open {
+	unsigned int count;
+	unsigned int next;		/* where to look first */
+	struct fusion_set *set[FUSION_OPEN_SETS];
+};
+
 struct fusion_class {
 	unsigned int index;		/* in the class table */
 	unsigned int d, p, k;
@@ -53,11 +60,9 @@ struct fusion_class {
 	u64 unloaded;			/* free in bands not loaded */
 	u32 random;			/* state of the draws */
 	u32 fruitless;			/* see fusion_waiters_vain() */
-	/* set.c */
-	unsigned int open_count;
-	unsigned int next;		/* set to look at first */
-	struct fusion_set *open[FUSION_OPEN_SETS];
-	struct fusion_set *spare_set;	/* for when memory is short */
+	/* set.c and patch-set.c */
+	struct fusion_open tops, patches;
+	struct fusion_set *spare_set;	/* for tops, when memory is short */
 };
 
 /*
@@ -119,8 +124,11 @@ struct fusion_space {
 	struct xarray sets;		/* by A */
 	struct list_head sets_by_age;
 	u64 sets_number;		/* of the youngest */
-	atomic64_t replica_blocks;	/* that they take */
+	struct list_head patch_sets_by_age;
+	atomic64_t replica_blocks;	/* that those for tops take */
 	u64 replica_limit;
+	atomic64_t patch_blocks;	/* that those for patches take, open or not */
+	u64 patch_limit;
 
 	/*
 	 * Those who write are slowed down while little is free and something

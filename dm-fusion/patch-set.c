@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sets for patches.  See patch-set.h.
+ */
+#include <linux/slab.h>
+
+#include "patch-set.h"
+
+/* As many as are wanted; more only while none has room for what is drawn. */
+#define OPEN_PATCH_SETS		2
+
+/* How many pages of each slot are drawn, behind the owners. */
+static u8 *set_fill(struct fusion_set *set)
+{
+	return (u8 *)&set->owner[set->units];
+}
+
+static unsigned int slot_pages(const struct fusion_set *set)
+{
+	return set->units / set->class->d;
+}
+
+static void patch_set_open(struct fusion_space *s, struct fusion_class *class)
+{
+	unsigned int units = class->d * (s->block_sectors / FUSION_PAGE_SECTORS);
+	struct fusion_open *open = &class->patches;
+	struct fusion_set *set;
+
+	lockdep_assert_held(&class->lock);
+	if (atomic64_read(&s->patch_blocks) >= READ_ONCE(s->patch_limit))
+		return;
+	set = kmalloc(struct_size(set, owner, units) + class->d,
+		      GFP_NOWAIT | __GFP_NOWARN);
+	if (!set || !fusion_set_begin(s, class, set, units))
+		return;
+	set->patches = true;
+	memset(set_fill(set), 0, class->d);
+	fusion_set_count(s, set, 1);
+	open->set[open->count++] = set;
+}
+
+/* One of the open sets, and a slot of it, with room for so many pages. */
+struct room {
+	unsigned int i;
+	struct fusion_set *set;
+	unsigned int slot;
+};
+
+/* The next, from number @from on of all slots; the number, or -1: there is none. */
+static int find_room(const struct fusion_open *open, unsigned int d,
+		     unsigned int from, unsigned int pages, struct room *room)
+{
+	unsigned int n, all = open->count * d;
+
+	for (n = 0; n < all; n++) {
+		unsigned int number = (from + n) % all;
+
+		room->i = number / d;
+		room->set = open->set[room->i];
+		room->slot = number % d;
+		if (set_fill(room->set)[room->slot] + pages <=
+		    slot_pages(room->set))
+			return number;
+	}
+	return -1;
+}
+
+/* Of two slots with room the one whose members are less busy. */
+static bool choose_room(struct fusion_space *s, struct fusion_class *class,
+			unsigned int pages, struct room *room)
+{
+	struct fusion_open *open = &class->patches;
+	struct room other;
+	int number;
+
+	number = find_room(open, class->d, open->next, pages, room);
+	if (number < 0)
+		return false;
+	open->next = number + 1;
+	if (find_room(open, class->d, open->next, pages, &other) != number &&
+	    fusion_set_pending(s, other.set, other.slot) <
+	    fusion_set_pending(s, room->set, room->slot))
+		*room = other;
+	return true;
+}
+
+struct fusion_set *fusion_patch_draw(struct fusion_space *s,
+				     struct fusion_class *class, u64 key,
+				     unsigned int pages,
+				     struct fusion_patch *patch)
+{
+	struct fusion_open *open = &class->patches;
+	struct fusion_set *set = NULL;
+	unsigned int page, i;
+	unsigned long flags;
+	struct room room;
+
+	spin_lock_irqsave(&class->lock, flags);
+	if (open->count < OPEN_PATCH_SETS)
+		patch_set_open(s, class);
+	if (!choose_room(s, class, pages, &room)) {
+		if (open->count == FUSION_OPEN_SETS)
+			goto out;
+		patch_set_open(s, class);
+		if (!choose_room(s, class, pages, &room))
+			goto out;
+	}
+	set = room.set;
+	page = set_fill(set)[room.slot];
+	memset(patch, 0, sizeof(*patch));
+	for (i = 0; i < fusion_set_stripes(class); i++)
+		patch->at[i] = fusion_patch_place(fusion_set_place(set, room.slot, i),
+						  page);
+	for (i = 0; i < pages; i++)
+		set->owner[fusion_patch_unit(set, room.slot, page + i)] = key;
+	set_fill(set)[room.slot] += pages;
+	set->in_flight++;
+	set->drawn += pages;
+	if (set->drawn == set->units)
+		fusion_open_remove(open, room.i);
+out:
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}

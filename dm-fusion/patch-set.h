@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sets for patches: like those for tops, but drawn page by page.
+ *
+ * Neighbouring pages of one block are drawn together, one behind the other in one
+ * slot; the next draw takes another slot, so that patches spread over the members.
+ * Few sets are open at a time, as all of them together are few.  A set is closed
+ * when its last page is drawn; what is drawn and given up is not drawn again.
+ *
+ * What they take, open or not, is the patch area.  When it is at its limit no more
+ * are opened.
+ */
+#ifndef DM_FUSION_PATCH_SET_H
+#define DM_FUSION_PATCH_SET_H
+
+#include "set.h"
+
+/*
+ * Draw places for @pages neighbouring pages of the block with @key, at most
+ * FUSION_MAX_PATCHES: the first into @patch, the others are behind it.  The set is
+ * held until fusion_set_put().  NULL: the area is at its limit, or there is no free
+ * stripe or no memory right now.  Any context.
+ */
+struct fusion_set *fusion_patch_draw(struct fusion_space *s,
+				     struct fusion_class *class, u64 key,
+				     unsigned int pages,
+				     struct fusion_patch *patch);
+
+/* Which of the owners of a set is that of @page of @slot? */
+static inline unsigned int fusion_patch_unit(const struct fusion_set *set,
+					     unsigned int slot, unsigned int page)
+{
+	return slot * (set->units / set->class->d) + page;
+}
+
+#endif /* DM_FUSION_PATCH_SET_H */
