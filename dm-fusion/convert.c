@@ -213,6 +213,43 @@ static int load_step(struct fusion_volume *v, u64 *block)
 	return r;
 }
 
+/* The same for the patches. */
+static int load_patches_step(struct fusion_volume *v, u64 *block)
+{
+	struct fusion_pool *pool = v->pool;
+	u32 pages = pool->block_pages;
+	struct fusion_disk_patches *disk;
+	struct fusion_patches *patches;
+	unsigned int i, j;
+	int r = 0;
+
+	disk = kmalloc(fusion_patches_bytes(pages) +
+		       struct_size(patches, patch, fusion_max_patches(pages)),
+		       GFP_NOIO);
+	if (!disk)
+		return -ENOMEM;
+	patches = (void *)disk + fusion_patches_bytes(pages);
+	mutex_lock(&pool->commit_lock);
+	for (i = 0; !r && i < LOAD_STEP; i++, ++*block) {
+		r = fusion_md_next_patches(pool->md, v->id, block, disk);
+		if (r)
+			break;
+		if (fusion_space_decode_patches(&pool->space, disk, patches)) {
+			DMERR_LIMIT("%s: volume %s block %llu: metadata has impossible patches",
+				    fusion_pool_name(pool), v->name, *block);
+			r = -EIO;
+			break;
+		}
+		for (j = 0; !r && j < hweight64(patches->mask); j++)
+			r = fusion_sets_found_patch(&pool->space,
+						    fusion_block_key(v->id, *block),
+						    &patches->patch[j]);
+	}
+	mutex_unlock(&pool->commit_lock);
+	kfree(disk);
+	return r;
+}
+
 int fusion_convert_load(struct fusion_pool *pool, const bool *stop)
 {
 	struct fusion_volume *v;
@@ -224,6 +261,10 @@ int fusion_convert_load(struct fusion_pool *pool, const bool *stop)
 		id = v->id;
 		for (block = 0; !r;) {
 			r = READ_ONCE(*stop) ? -EINTR : load_step(v, &block);
+			cond_resched();
+		}
+		for (block = 0, r = r == -ENODATA ? 0 : r; !r;) {
+			r = READ_ONCE(*stop) ? -EINTR : load_patches_step(v, &block);
 			cond_resched();
 		}
 		fusion_volume_put(v);

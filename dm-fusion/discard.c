@@ -43,7 +43,7 @@ static int discard_block(struct fusion_volume *v, u64 block)
 	unsigned long flags;
 	int r;
 
-	r = fusion_volume_prepare(v, block, &u);
+	r = fusion_volume_prepare(v, block, FUSION_UPDATE_ENTRY, &u);
 	if (r)
 		return r;
 	shard = fusion_epoch_enter(&pool->epochs, &flags);

@@ -203,10 +203,10 @@ struct fusion_disk_label {
 #define FUSION_COMPAT_KNOWN		FUSION_COMPAT_LABELLED
 #define FUSION_RO_COMPAT_KNOWN		0U
 
-/* incompat feature: there are patches, or were; not known yet: not all can read them */
+/* incompat feature: there are patches, or were */
 #define FUSION_INCOMPAT_PATCHES		(1U << 0)
 
-#define FUSION_INCOMPAT_KNOWN		0U
+#define FUSION_INCOMPAT_KNOWN		FUSION_INCOMPAT_PATCHES
 
 enum fusion_member_state {
 	FUSION_MEMBER_OK = 0,

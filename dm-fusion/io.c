@@ -14,20 +14,21 @@
  */
 int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
 {
-	bool overlays = READ_ONCE(v->tops) || READ_ONCE(v->patched) ||
-		!fusion_pool_writable(v->pool);
+	bool unknown = !fusion_pool_writable(v->pool);
 
-	return fusion_map_load(&v->pool->map, v->id, block, overlays, may_block);
+	return fusion_map_load(&v->pool->map, v->id, block,
+			       READ_ONCE(v->tops) || unknown,
+			       READ_ONCE(v->patched) || unknown, may_block);
 }
 
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,
-			  struct fusion_update *u)
+			  enum fusion_update_kind kind, struct fusion_update *u)
 {
 	int r;
 
 	do {
-		r = fusion_update_prepare(&v->pool->map, u, v->id, block,
-					  FUSION_UPDATE_ENTRY, GFP_NOIO);
+		r = fusion_update_prepare(&v->pool->map, u, v->id, block, kind,
+					  GFP_NOIO);
 		if (r != -EAGAIN)
 			return r;
 		r = fusion_volume_load(v, block, true);

@@ -41,7 +41,12 @@ struct fusion_io {
 	struct fusion_waiter waiter;
 	struct fusion_update update;	/* chunk NULL: no change of the map */
 	struct fusion_set *set;		/* NULL: in place */
-	struct fusion_top top;
+	union {				/* the new one, if there is a set */
+		struct fusion_top top;
+		struct fusion_patch patch;
+	};
+	bool patched;			/* it is a patch */
+	u32 generation;			/* of the block's patches then */
 	bool held;
 	bool commit;			/* FUA that must wait for a commit */
 	bool primary_done;
@@ -99,7 +104,7 @@ int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block);
  * Sleeps.
  */
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,
-			  struct fusion_update *u);
+			  enum fusion_update_kind kind, struct fusion_update *u);
 
 /*
  * The paths: called by the volume target's map with io->volume, ->bio and

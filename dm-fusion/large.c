@@ -260,7 +260,8 @@ static int large_prepare(struct large *large)
 
 		if (u->chunk)
 			continue;
-		r = fusion_volume_prepare(large->volume, large->block[i], u);
+		r = fusion_volume_prepare(large->volume, large->block[i],
+					  FUSION_UPDATE_ENTRY, u);
 		if (r)
 			return r;
 	}

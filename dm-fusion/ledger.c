@@ -202,8 +202,7 @@ int fusion_ledger_patch_live(struct fusion_ledger *ledger,
 	unsigned int i;
 	int r;
 
-	for (i = 0; i < FUSION_MAX_REPLICAS && patch->at[i]; i++)
-		top.place[i] = fusion_patch_slot(patch->at[i]);
+	fusion_patch_slots(patch, top.place);
 	r = fusion_ledger_top_live(ledger, &top);
 	for (i = 0; !r && i < fusion_top_replicas(&top); i++) {
 		r = ledger_edit(ledger, top.place[i], &e);

@@ -360,7 +360,7 @@ static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk
 }
 
 int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
-		    bool overlays, bool may_block)
+		    bool tops, bool patches, bool may_block)
 {
 	u64 group = block >> FUSION_GROUP_SHIFT;
 	struct fusion_chunk *chunk;
@@ -386,9 +386,9 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
 		return r;
 	}
 	r = chunk_fill_base(map, chunk, volume, group, may_block);
-	if (!r && overlays)
+	if (!r && tops)
 		r = chunk_fill_tops(map, chunk, volume, group, may_block);
-	if (!r && overlays)
+	if (!r && patches)
 		r = chunk_fill_patches(map, chunk, volume, group, may_block);
 	if (r) {
 		fusion_md_read_end(map->md);
@@ -506,6 +506,11 @@ static void update_end(struct fusion_epoch_shard *shard,
 	/* record and pin belong to the epoch now */
 	u->change = NULL;
 	u->chunk = NULL;
+	/* prepared, but not needed */
+	overlay_free(u->overlay);
+	u->overlay = NULL;
+	list_put(u->patches);
+	u->patches = NULL;
 }
 
 /* Publish @ov, or the plain @place, as the new entry. */
@@ -551,12 +556,11 @@ void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
 	update_end(shard, u);
 }
 
-void fusion_update_patch(struct fusion_map *map,
-			 struct fusion_epoch_shard *shard,
-			 struct fusion_update *u, u64 pages,
-			 const struct fusion_patch *first, u32 generation)
+/* What was patched, and @pages, from @first on, are patched. */
+static void update_patches(struct fusion_map *map, struct fusion_update *u,
+			   u64 *entry, u64 pages, const struct fusion_patch *first,
+			   u32 generation)
 {
-	u64 *entry = update_begin(u);
 	struct fusion_mapping *old = &u->change->old;
 	struct fusion_overlay *ov = u->overlay;
 
@@ -567,12 +571,21 @@ void fusion_update_patch(struct fusion_map *map,
 	u->patches = NULL;
 	fusion_patches_add(&ov->patches->patches, old->patches ?
 			   &old->patches->patches : NULL, pages, first);
-	ov->patches->patches.generation = old->patches ?
-		old->patches->patches.generation : generation;
+	ov->patches->patches.generation = generation;
 	ov->epoch = map->epochs->current_number;
 	ov->converting = false;
 	update_new(u, ov);
 	update_entry(map, u->chunk, entry, ov, 0);
+}
+
+void fusion_update_patch(struct fusion_map *map,
+			 struct fusion_epoch_shard *shard,
+			 struct fusion_update *u, u64 pages,
+			 const struct fusion_patch *first, u32 generation)
+{
+	u64 *entry = update_begin(u);
+
+	update_patches(map, u, entry, pages, first, generation);
 	update_end(shard, u);
 }
 
@@ -601,9 +614,13 @@ void fusion_update_generation(struct fusion_map *map,
 	u64 *entry = update_begin(u);
 	struct fusion_overlay *ov = fusion_entry_overlay(*entry);
 
-	WRITE_ONCE(ov->top.generation, generation);
-	WRITE_ONCE(ov->epoch, map->epochs->current_number);
-	update_new(u, ov);
+	if (ov->patches) {
+		update_patches(map, u, entry, 0, NULL, generation);
+	} else {
+		WRITE_ONCE(ov->top.generation, generation);
+		WRITE_ONCE(ov->epoch, map->epochs->current_number);
+		update_new(u, ov);
+	}
 	update_end(shard, u);
 }
 

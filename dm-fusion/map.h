@@ -119,12 +119,12 @@ static inline u64 fusion_entry_place(u64 entry)
 }
 
 /*
- * Bring the chunk of @block into the cache.  @overlays: the volume may have tops
- * or patches on disk.  -EWOULDBLOCK: only if not @may_block, when metadata would have to
+ * Bring the chunk of @block into the cache.  @tops, @patches: the volume may have
+ * some on disk.  -EWOULDBLOCK: only if not @may_block, when metadata would have to
  * be read or memory waited for.
  */
 int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
-		    bool overlays, bool may_block);
+		    bool tops, bool patches, bool may_block);
 
 /* Drop all chunks of a volume that nobody uses any more. */
 void fusion_map_drop_volume(struct fusion_map *map, u32 volume);
@@ -175,14 +175,16 @@ void fusion_update_pages(struct fusion_map *map,
 			 struct fusion_update *u, u64 pages);
 /*
  * The pages in @pages, one behind the other, are patched from @first on; what else
- * was patched still is.  The block has no top.  Its first patches are of @generation;
- * those that were there may differ, still.
+ * was patched still is.  All are of @generation now.  The block has no top.
  */
 void fusion_update_patch(struct fusion_map *map,
 			 struct fusion_epoch_shard *shard,
 			 struct fusion_update *u, u64 pages,
 			 const struct fusion_patch *first, u32 generation);
-/* The replicas of the top are known to be equal (or not, 0). */
+/*
+ * The replicas of the top, or of the patches, are known to be equal (or not, 0).
+ * Prepared for patches, if it may have any.
+ */
 void fusion_update_generation(struct fusion_map *map,
 			      struct fusion_epoch_shard *shard,
 			      struct fusion_update *u, u32 generation);

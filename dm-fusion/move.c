@@ -92,7 +92,7 @@ int fusion_move_look(struct fusion_move *m, unsigned int i)
 	enum move_found found;
 	int r;
 
-	r = fusion_volume_prepare(b->volume, b->block, u);
+	r = fusion_volume_prepare(b->volume, b->block, FUSION_UPDATE_ENTRY, u);
 	if (r)
 		return r;
 	b->need = fusion_mask(0, m->pool->block_pages);

@@ -45,6 +45,19 @@ fusion_patch_behind(const struct fusion_patch *patch, unsigned int pages)
 	return behind;
 }
 
+/* The slots that the replicas of @patch are in, into @place; how many.  The rest: 0. */
+static inline unsigned int fusion_patch_slots(const struct fusion_patch *patch,
+					      u64 *place)
+{
+	unsigned int i, replicas = 0;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS; i++) {
+		place[i] = patch->at[i] ? fusion_patch_slot(patch->at[i]) : 0;
+		replicas += !!place[i];
+	}
+	return replicas;
+}
+
 /*
  * How many of the pages from @page on, at most @limit and all in the mask, are one
  * behind the other in the same slots?  @limit > 0.
@@ -55,7 +68,7 @@ unsigned int fusion_patches_run(const struct fusion_patches *patches,
 /*
  * Into @patches, whose generation is left to the caller: those that @old, which may
  * be NULL, has of other pages than those in @pages, and of these, one behind the
- * other, @first and what is behind it.
+ * other, @first and what is behind it.  Without @pages that is a copy.
  */
 void fusion_patches_add(struct fusion_patches *patches,
 			const struct fusion_patches *old, u64 pages,

@@ -31,13 +31,24 @@ void fusion_tunables_default(struct fusion_tunables *t)
 	};
 }
 
-u64 fusion_replica_limit(const struct fusion_tunables *t,
-			 const struct fusion_stock *s)
+static u64 area_limit(const struct fusion_stock *s, u32 percent)
 {
-	u64 part = s->total / 100 * t->limit_percent;
+	u64 part = s->total / 100 * percent;
 	u64 half = fusion_stock_available(s) / 2;
 
 	return part < half ? part : half;
+}
+
+u64 fusion_replica_limit(const struct fusion_tunables *t,
+			 const struct fusion_stock *s)
+{
+	return area_limit(s, t->limit_percent);
+}
+
+u64 fusion_patch_limit(const struct fusion_tunables *t,
+		       const struct fusion_stock *s)
+{
+	return area_limit(s, t->patch_percent);
 }
 
 u32 fusion_reserve_stripes(u32 stripes)

@@ -17,6 +17,7 @@ struct fusion_tunables {
 	u32 idle_ms;		/* all are, after so long without load; 0: never */
 	u32 limit_percent;	/* of the pool: the replicated area's limit */
 	u32 soft_percent;	/* of that limit: where conversion begins */
+	u32 patch_percent;	/* of the pool: the patch area's limit */
 	u32 load_kib;		/* a second, on a member: above it, others wait */
 	u32 rate_kib;		/* a second: of background I/O; 0: no limit */
 	u32 low_water_percent;	/* of the pool; see fusion_low_water() */
@@ -50,6 +51,10 @@ static inline u64 fusion_stock_available(const struct fusion_stock *s)
  */
 u64 fusion_replica_limit(const struct fusion_tunables *t,
 			 const struct fusion_stock *s);
+
+/* The same for patches, with patch_percent. */
+u64 fusion_patch_limit(const struct fusion_tunables *t,
+		       const struct fusion_stock *s);
 
 /*
  * Stripes of a class, which has @stripes in its bands, that only the

@@ -20,6 +20,7 @@ static void sum_counters(struct fusion_pool *pool, struct fusion_counters *sum)
 		sum->grouped += READ_ONCE(c->grouped);
 		sum->in_place += READ_ONCE(c->in_place);
 		sum->new_top += READ_ONCE(c->new_top);
+		sum->new_patch += READ_ONCE(c->new_patch);
 		sum->discards += READ_ONCE(c->discards);
 		sum->flushes += READ_ONCE(c->flushes);
 	}
@@ -81,7 +82,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("25 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u ",
+	DMEMIT("28 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       atomic64_read(&pool->converted.done),
@@ -98,7 +99,9 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       atomic64_read(&pool->compacted.written_pages),
 	       stock.reserve, stock.replicated,
 	       READ_ONCE(pool->space.replica_limit), c.grouped,
-	       READ_ONCE(pool->reclaim.low_water));
+	       READ_ONCE(pool->reclaim.low_water), c.new_patch,
+	       atomic64_read(&pool->space.patch_blocks),
+	       READ_ONCE(pool->space.patch_limit));
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)

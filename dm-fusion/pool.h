@@ -35,6 +35,7 @@ struct fusion_counters {
 	u64 grouped;
 	u64 in_place;
 	u64 new_top;
+	u64 new_patch;
 	u64 discards;
 	u64 flushes;
 };

@@ -21,14 +21,14 @@ static void read_find_patch(const struct fusion_patches *patches,
 			    struct read_source *src)
 {
 	const struct fusion_patch *patch = fusion_patch_of(patches, page);
-	unsigned int i;
+	u64 place[FUSION_MAX_REPLICAS];
 
 	src->page = fusion_patch_at(patch);
 	src->pages = fusion_patches_run(patches, page, pages);
-	src->place = fusion_patch_slot(patch->at[0]);
-	for (i = 1; i < FUSION_MAX_REPLICAS; i++)
-		src->mirror[i - 1] = patch->at[i] ?
-			fusion_patch_slot(patch->at[i]) : 0;
+	fusion_patch_slots(patch, place);
+	src->place = place[0];
+	src->mirror[0] = place[1];
+	src->mirror[1] = place[2];
 }
 
 /*

@@ -496,6 +496,7 @@ static const struct {
 	TUNABLE(rate_kib, U32_MAX),
 	/* a fifth more is less than all */
 	TUNABLE(low_water_percent, 80),
+	TUNABLE(patch_percent, 100),
 #undef TUNABLE
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Resync: after an unclean stop the replicas of a top may differ in pages
- * that were being written.  The tops themselves are the write-intent log: each
+ * Resync: after an unclean stop the replicas of a top, or of a patch, may differ in
+ * pages that were being written.  They themselves are the write-intent log: each
  * carries the generation (activation) in which its replicas were last known to
  * be equal, and those older than the pool's unsynced_generation are copied,
  * primary to mirrors, under the block's hold: before a read of them is
@@ -12,90 +12,102 @@
  * unsynced_generation goes back to 1: nothing is older.
  */
 #include "commit.h"
+#include "copy.h"
 #include "io.h"
 #include "mode.h"
 #include "volume-table.h"
 
 #define DM_MSG_PREFIX "fusion"
 
-/* Read or write @pages pages of a place, from page @first on; waits. */
-static int resync_io(struct fusion_pool *pool, u64 place, unsigned int first,
-		     unsigned int pages, void *data, blk_opf_t opf)
+/* Copy the pages that @top holds from its primary to its mirrors. */
+static int resync_top(struct fusion_copy *copy, const struct fusion_top *top)
 {
-	struct fusion_member *m;
-	struct bio_vec vec;
-	struct bio bio;
-	int r;
+	unsigned int pages = copy->pool->block_pages, page, run;
+	int r = 0;
 
-	bio_init(&bio, pool->member[0].bdev, &vec, 1, opf);
-	m = fusion_aim(pool, &bio, place, first);
-	__bio_add_page(&bio, virt_to_page(data), pages << FUSION_PAGE_SHIFT,
-		       offset_in_page(data));
-	fusion_member_start(m);
-	r = submit_bio_wait(&bio);
-	if (op_is_write(opf))
-		fusion_member_end_write(m);
-	else
-		fusion_member_end_read(m);
-	bio_uninit(&bio);
+	for (page = 0; !r && page < pages; page += run) {
+		run = fusion_mask_run(top->mask, page, pages - page);
+		if (top->mask & (1ULL << page))
+			r = fusion_copy_pages(copy, top->place[0], page,
+					      &top->place[1],
+					      fusion_top_replicas(top) - 1, page,
+					      run);
+	}
 	return r;
 }
 
-/* Copy the pages that @top holds from its primary to its mirrors. */
-static int resync_copy(struct fusion_pool *pool, const struct fusion_top *top)
+/* The same for patches. */
+static int resync_patches(struct fusion_copy *copy,
+			  const struct fusion_patches *patches)
 {
-	size_t bytes = pool->block_sectors << SECTOR_SHIFT;
-	unsigned int page, run, i;
-	void *data;
+	u64 left, place[FUSION_MAX_REPLICAS];
+	unsigned int replicas;
 	int r = 0;
 
-	data = alloc_pages_exact(bytes, GFP_NOIO);
-	if (!data)
-		return -ENOMEM;
-	for (page = 0; !r && page < pool->block_pages; page += run) {
-		run = fusion_mask_run(top->mask, page,
-				      pool->block_pages - page);
-		if (!(top->mask & (1ULL << page)))
-			continue;
-		r = resync_io(pool, top->place[0], page, run, data,
-			      REQ_OP_READ);
-		for (i = 1; !r && i < fusion_top_replicas(top); i++)
-			r = resync_io(pool, top->place[i], page, run, data,
-				      REQ_OP_WRITE);
+	for (left = patches->mask; !r && left; left &= left - 1) {
+		const struct fusion_patch *patch =
+			fusion_patch_of(patches, fusion_ctz64(left));
+
+		replicas = fusion_patch_slots(patch, place);
+		r = fusion_copy_pages(copy, place[0], fusion_patch_at(patch),
+				      &place[1], replicas - 1,
+				      fusion_patch_at(patch), 1);
 	}
-	free_pages_exact(data, bytes);
 	return r;
+}
+
+/* What of a block may differ.  The block is held: its overlay stays. */
+struct resync_source {
+	struct fusion_top top;		/* unless there are patches */
+	const struct fusion_patches *patches;
+};
+
+/* False: nothing may. */
+static bool resync_look(struct fusion_volume *v, u64 block,
+			struct resync_source *src)
+{
+	struct fusion_overlay *ov;
+	bool unsynced = false;
+
+	rcu_read_lock();
+	ov = fusion_entry_overlay(fusion_map_entry(&v->pool->map, v->id, block));
+	if (ov) {
+		src->top = ov->top;
+		src->patches = ov->patches ? &ov->patches->patches : NULL;
+		unsynced = fusion_unsynced(v->pool, src->patches ?
+					   src->patches->generation :
+					   src->top.generation);
+	}
+	rcu_read_unlock();
+	return unsynced;
 }
 
 int fusion_resync_block(struct fusion_volume *v, u64 block)
 {
 	struct fusion_pool *pool = v->pool;
 	struct fusion_epoch_shard *shard;
-	struct fusion_overlay *ov;
+	struct resync_source src;
 	struct fusion_update u;
-	struct fusion_top top;
+	struct fusion_copy copy;
 	unsigned long flags;
-	u64 entry;
 	int r;
 
 	if (!fusion_pool_writable(pool))
 		return -EROFS;
-	r = fusion_volume_prepare(v, block, &u);
+	/* for patches, which need the most; then the chunk is pinned */
+	r = fusion_volume_prepare(v, block, FUSION_UPDATE_PATCHES, &u);
 	if (r)
 		return r;
-
-	/* the chunk is pinned and the block held: the overlay stays */
-	rcu_read_lock();
-	entry = fusion_map_entry(&pool->map, v->id, block);
-	ov = fusion_entry_overlay(entry);
-	if (ov)
-		top = ov->top;
-	rcu_read_unlock();
-	if (!ov || !fusion_unsynced(pool, top.generation)) {
+	if (!resync_look(v, block, &src)) {
 		fusion_update_cancel(&pool->map, &u);
 		return 0;
 	}
-	r = resync_copy(pool, &top);
+	r = fusion_copy_begin(&copy, pool);
+	if (!r) {
+		r = src.patches ? resync_patches(&copy, src.patches) :
+			resync_top(&copy, &src.top);
+		fusion_copy_end(&copy);
+	}
 	if (r) {
 		fusion_update_cancel(&pool->map, &u);
 		return r;
@@ -108,19 +120,48 @@ int fusion_resync_block(struct fusion_volume *v, u64 block)
 	return 0;
 }
 
-/* The next top of the last commit that needs resync, from (*id, *block) on. */
-static int resync_next(struct fusion_pool *pool, u32 *id, u64 *block)
+/* The next overlay in the last commit, from *@block on, and its generation. */
+typedef int (*resync_next_fn)(struct fusion_pool *pool, u32 id, u64 *block,
+			      u32 *generation);
+
+static int next_top(struct fusion_pool *pool, u32 id, u64 *block, u32 *generation)
 {
 	struct fusion_disk_top disk;
+	int r;
+
+	r = fusion_md_read_next_top(pool->md, true, id, block,
+				    FUSION_MAX_BLOCKS, &disk);
+	*generation = le32_to_cpu(disk.generation);
+	return r;
+}
+
+static int next_patches(struct fusion_pool *pool, u32 id, u64 *block,
+			u32 *generation)
+{
+	u8 room[sizeof(struct fusion_disk_patches) +
+		FUSION_MAX_PATCHES * sizeof(struct fusion_disk_patch)] __aligned(8);
+	struct fusion_disk_patches *disk = (struct fusion_disk_patches *)room;
+	int r;
+
+	r = fusion_md_read_next_patches(pool->md, true, id, block,
+					FUSION_MAX_BLOCKS, disk);
+	*generation = le32_to_cpu(disk->generation);
+	return r;
+}
+
+/* The next of them that needs resync. */
+static int resync_next(struct fusion_pool *pool, u32 id, u64 *block,
+		       resync_next_fn next)
+{
+	u32 generation;
 	int r;
 
 	r = fusion_md_read_begin(pool->md, true);
 	if (r)
 		return r;
 	for (;; ++*block) {
-		r = fusion_md_read_next_top(pool->md, true, *id, block,
-					    FUSION_MAX_BLOCKS, &disk);
-		if (r || fusion_unsynced(pool, le32_to_cpu(disk.generation)))
+		r = next(pool, id, block, &generation);
+		if (r || fusion_unsynced(pool, generation))
 			break;
 		cond_resched();
 	}
@@ -128,12 +169,12 @@ static int resync_next(struct fusion_pool *pool, u32 *id, u64 *block)
 	return r;
 }
 
-/* All tops of one volume, of which the caller has a reference. */
-static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
+/* All tops, or all patches, of one volume, of which the caller has a reference. */
+static int resync_overlays(struct fusion_pool *pool, struct fusion_volume *v,
+			   resync_next_fn next)
 {
 	struct fusion_hold hold;
 	u64 block = 0;
-	u32 id = v->id;
 	int r;
 
 	for (;; block++) {
@@ -141,7 +182,7 @@ static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
 			return -EINTR;
 		if (READ_ONCE(v->deleting))
 			return 0;
-		r = resync_next(pool, &id, &block);
+		r = resync_next(pool, v->id, &block, next);
 		if (r)
 			return r == -ENODATA ? 0 : r;
 		if (fusion_commit_crowded(pool)) {
@@ -159,7 +200,7 @@ static int resync_one_volume(struct fusion_pool *pool, struct fusion_volume *v)
 	}
 }
 
-/* Every top has been seen: no generation counts as unsynced any more. */
+/* All have been seen: no generation counts as unsynced any more. */
 static int resync_done(struct fusion_pool *pool)
 {
 	int r;
@@ -188,7 +229,9 @@ static void resync_work(struct work_struct *work)
 		v = fusion_volume_get_from(pool, id);
 		if (!v)
 			break;
-		r = resync_one_volume(pool, v);
+		r = resync_overlays(pool, v, next_top);
+		if (!r)
+			r = resync_overlays(pool, v, next_patches);
 		id = v->id + 1;
 		fusion_volume_put(v);
 	}

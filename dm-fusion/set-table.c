@@ -127,13 +127,12 @@ int fusion_sets_found(struct fusion_space *s, u64 key,
 int fusion_sets_found_patch(struct fusion_space *s, u64 key,
 			    const struct fusion_patch *patch)
 {
-	unsigned int pages = s->block_sectors / FUSION_PAGE_SECTORS, slot, i;
-	u64 place[FUSION_MAX_REPLICAS] = { 0 };
+	unsigned int pages = s->block_sectors / FUSION_PAGE_SECTORS, slot;
+	u64 place[FUSION_MAX_REPLICAS];
 	struct fusion_class *class;
 	struct fusion_set *set;
 
-	for (i = 0; i < FUSION_MAX_REPLICAS && patch->at[i]; i++)
-		place[i] = fusion_patch_slot(patch->at[i]);
+	fusion_patch_slots(patch, place);
 	if (fusion_space_held(s, fusion_place_stripe(place[0])))
 		return 0;
 	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));

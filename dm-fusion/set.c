@@ -66,6 +66,7 @@ void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t)
 
 	fusion_space_stock(s, &stock);
 	WRITE_ONCE(s->replica_limit, fusion_replica_limit(t, &stock));
+	WRITE_ONCE(s->patch_limit, fusion_patch_limit(t, &stock));
 	WRITE_ONCE(s->scarce, fusion_scarce(fusion_stock_available(&stock),
 					    s->slow_zone));
 }

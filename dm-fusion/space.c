@@ -342,17 +342,13 @@ int fusion_space_decode_patches(const struct fusion_space *s,
 				struct fusion_patches *patches)
 {
 	u64 place[FUSION_MAX_REPLICAS];
-	unsigned int n, i;
+	unsigned int n;
 
 	if (fusion_patches_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
 				  patches))
 		return -EINVAL;
 	for (n = 0; n < fusion_popcount64(patches->mask); n++) {
-		for (i = 0; i < FUSION_MAX_REPLICAS; i++) {
-			u64 at = patches->patch[n].at[i];
-
-			place[i] = at ? fusion_patch_slot(at) : 0;
-		}
+		fusion_patch_slots(&patches->patch[n], place);
 		if (!replicas_ok(s, place))
 			return -EINVAL;
 	}

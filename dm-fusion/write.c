@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes within a block: in place, or to a new top.
+ * Writes within a block: in place, to a patch, or to a new top.
  *
  * What can be lost:
  *
@@ -16,21 +16,31 @@
  * mapping, whose stripes are not reused before; after it, the new one, whose
  * data the commit has flushed.
  *
+ * A patch is for a few pages what a new top is for more: the block keeps its base,
+ * and the patches that it had of other pages.  It has a top or patches: when there
+ * would be too many, they become a top first (absorb.h).
+ *
  * A write that fails on a member is answered with an error.  If it was in
  * place, the replicas may differ: the top is marked for resync, first.
  */
+#include "absorb.h"
 #include "commit.h"
 #include "io.h"
 #include "mode.h"
-#include "set.h"
+#include "patch-set.h"
 #include "waiters.h"
 
 /* What an overlay said, copied under RCU. */
 struct write_target {
-	bool overlay;
-	bool base;			/* without an overlay */
+	bool base;			/* without a top */
 	u64 epoch;
-	struct fusion_top top;
+	/* of a block with a top, or if the pages are patched in one place: there */
+	bool in_place;
+	u64 place[FUSION_MAX_REPLICAS];
+	unsigned int page;
+	u64 mask;			/* pages of the top, or patches */
+	bool patched;
+	u32 generation;			/* of the patches */
 };
 
 static int write_step(struct fusion_io *io, bool may_block);
@@ -172,7 +182,7 @@ static void mirror_end(struct bio *mirror)
 		bio_endio(io->bio);
 }
 
-/* Send the copy that is to be at @place, @page pages into the block. */
+/* Send the copy that is to be at @place, @page pages into the slot. */
 static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
 			      u64 place, unsigned int page)
 {
@@ -196,12 +206,11 @@ static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
  * Send the mirrors' copies; the clone itself, aimed at the primary, is the
  * caller's to submit.
  */
-static int write_send(struct fusion_io *io, const struct fusion_top *top)
+static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 {
 	struct fusion_pool *pool = io->volume->pool;
-	struct bio *bio = io->bio;
-	unsigned int page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
 	unsigned int i, mirrors = io->volume->class->p;
+	struct bio *bio = io->bio;
 
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;
@@ -209,8 +218,8 @@ static int write_send(struct fusion_io *io, const struct fusion_top *top)
 	atomic_set(&io->pending, mirrors + 1);
 
 	for (i = 0; i < mirrors; i++)
-		write_send_mirror(io, &io->mirror[i], top->place[i + 1], page);
-	io->member = fusion_aim(pool, bio, top->place[0], page);
+		write_send_mirror(io, &io->mirror[i], place[i + 1], page);
+	io->member = fusion_aim(pool, bio, place[0], page);
 	fusion_member_start(io->member);
 	return DM_MAPIO_REMAPPED;
 }
@@ -230,7 +239,7 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 	struct fusion_pool *pool = io->volume->pool;
 	int r;
 
-	if (io->pages & ~t->top.mask) {
+	if (io->pages & ~t->mask) {
 		if (unlikely(fusion_commit_crowded(pool)))
 			return write_wait_room(io);
 		r = fusion_update_prepare(&pool->map, &io->update,
@@ -243,7 +252,78 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 		write_needs_commit(io);
 	}
 	fusion_count(pool, in_place);
-	return write_send(io, &t->top);
+	return write_send(io, t->place, t->page);
+}
+
+/* May the pages be patched, with what is patched already? */
+static bool write_fits_patches(const struct fusion_io *io,
+			       const struct write_target *t)
+{
+	return READ_ONCE(io->volume->pool->space.patch_limit) && t->base &&
+		hweight64(t->mask | io->pages) <=
+		fusion_max_patches(io->volume->pool->block_pages);
+}
+
+/* -EDQUOT: there are no places for patches now. */
+static int write_new_patch(struct fusion_io *io, const struct write_target *t,
+			   gfp_t gfp)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	u64 place[FUSION_MAX_REPLICAS];
+	int r;
+
+	if (unlikely(fusion_commit_crowded(pool)))
+		return write_wait_room(io);
+	if (unlikely(READ_ONCE(pool->metadata_low)))
+		return write_wait(io, false);
+	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
+				  io->block, FUSION_UPDATE_PATCHES, gfp);
+	if (r)
+		return r;
+	io->set = fusion_patch_draw(&pool->space, io->volume->class,
+				    fusion_block_key(io->volume->id, io->block),
+				    hweight64(io->pages), &io->patch);
+	if (!io->set) {
+		fusion_update_cancel(&pool->map, &io->update);
+		return -EDQUOT;
+	}
+	io->patched = true;
+	io->generation = t->patched ? t->generation : pool->generation;
+	write_needs_commit(io);
+	fusion_count(pool, new_patch);
+	fusion_patch_slots(&io->patch, place);
+	return write_send(io, place, fusion_patch_at(&io->patch));
+}
+
+/* The patches of the block become a top; then the write goes there. */
+static void write_absorb_work(struct work_struct *work)
+{
+	struct fusion_io *io = container_of(work, struct fusion_io, work);
+	struct fusion_pool *pool = io->volume->pool;
+	int r = 0;
+
+	if (fusion_commit_crowded(pool))
+		r = fusion_commit(pool);
+	if (!r) {
+		fusion_hold_take_wait(&pool->locks, &io->hold,
+				      fusion_block_key(io->volume->id, io->block),
+				      FUSION_HOLD_EXCLUSIVE);
+		r = fusion_absorb(io->volume, io->block);
+		fusion_hold_drop(&pool->locks, &io->hold);
+	}
+	if (!r)
+		write_defer(io);
+	else if (r == -EDQUOT || r == -ENOSPC)
+		write_wait(io, false);
+	else
+		write_fail(io, errno_to_blk_status(r));
+}
+
+static int write_absorb(struct fusion_io *io)
+{
+	write_unhold(io);
+	fusion_defer(io, io->volume->pool->slow_wq, write_absorb_work);
+	return DM_MAPIO_SUBMITTED;
 }
 
 static int write_new_top(struct fusion_io *io, const struct write_target *t,
@@ -281,14 +361,43 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 		return r == -ENOSPC ? write_wait(io, false) :
 			write_fail(io, errno_to_blk_status(r));
 	}
+	io->patched = false;
 	io->top.mask = io->pages;
 	io->top.generation = pool->generation;
 	write_needs_commit(io);
 	fusion_count(pool, new_top);
-	return write_send(io, &io->top);
+	return write_send(io, io->top.place,
+			  fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
 }
 
 /* ---- the path ---- */
+
+static void write_look_top(const struct fusion_io *io, struct write_target *t,
+			   const struct fusion_top *top)
+{
+	t->in_place = true;
+	memcpy(t->place, top->place, sizeof(t->place));
+	t->page = fusion_ctz64(io->pages);
+	t->mask = READ_ONCE(top->mask);
+}
+
+static void write_look_patches(const struct fusion_io *io, struct write_target *t,
+			       const struct fusion_patches *patches)
+{
+	unsigned int page = fusion_ctz64(io->pages), pages = hweight64(io->pages);
+	const struct fusion_patch *patch;
+
+	t->patched = true;
+	t->mask = patches->mask;
+	t->generation = patches->generation;
+	if (io->pages & ~t->mask ||
+	    fusion_patches_run(patches, page, pages) < pages)
+		return;
+	patch = fusion_patch_of(patches, page);
+	fusion_patch_slots(patch, t->place);
+	t->page = fusion_patch_at(patch);
+	t->in_place = true;
+}
 
 /* -EAGAIN: the block's chunk is not in the cache. */
 static int write_look(struct fusion_io *io, struct write_target *t)
@@ -304,14 +413,19 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 		return -EAGAIN;
 	}
 	ov = fusion_entry_overlay(entry);
-	t->overlay = ov;
 	t->base = entry;
+	t->in_place = false;
+	t->mask = 0;
+	t->patched = false;
 	if (ov) {
 		/* who waits for the hold has not written yet */
 		if (io->held)
 			fusion_overlay_touch(ov);
 		t->epoch = READ_ONCE(ov->epoch);
-		t->top = ov->top;
+		if (likely(!ov->patches))
+			write_look_top(io, t, &ov->top);
+		else
+			write_look_patches(io, t, &ov->patches->patches);
 	}
 	rcu_read_unlock();
 	return 0;
@@ -332,7 +446,7 @@ static int write_hold(struct fusion_io *io)
 		return r;
 	if (!fusion_hold_take(&pool->locks, &io->hold,
 			      fusion_block_key(io->volume->id, io->block),
-			      t.overlay ? io->pages : FUSION_HOLD_EXCLUSIVE,
+			      t.in_place ? io->pages : FUSION_HOLD_EXCLUSIVE,
 			      write_granted))
 		return -EINPROGRESS;
 	io->held = true;
@@ -358,17 +472,24 @@ static int write_try(struct fusion_io *io, bool may_block)
 		if (r)
 			return r;
 	}
-	/* whether there is an overlay cannot change any more */
+	/* where the pages are cannot change any more */
 	r = write_look(io, &t);
 	if (r)
 		return r;
-	if (t.overlay)
+	if (t.in_place)
 		return write_in_place(io, &t, gfp);
 	if (io->hold.pages != FUSION_HOLD_EXCLUSIVE) {
 		/* it was there when we looked first, and has been moved */
 		write_unhold(io);
 		return -EAGAIN;
 	}
+	if (write_fits_patches(io, &t)) {
+		r = write_new_patch(io, &t, gfp);
+		if (r != -EDQUOT)
+			return r;
+	}
+	if (t.mask & ~io->pages)
+		return write_absorb(io);
 	return write_new_top(io, &t, gfp, may_block);
 }
 
@@ -440,7 +561,8 @@ static void write_failed_work(struct work_struct *work)
 	unsigned long flags;
 	int r;
 
-	r = fusion_volume_prepare(io->volume, io->block, &io->update);
+	r = fusion_volume_prepare(io->volume, io->block, FUSION_UPDATE_PATCHES,
+				  &io->update);
 	if (!r) {
 		shard = fusion_epoch_enter(&pool->epochs, &flags);
 		fusion_update_generation(&pool->map, shard, &io->update, 0);
@@ -462,7 +584,10 @@ static void write_record(struct fusion_io *io)
 	unsigned long flags;
 
 	shard = fusion_epoch_enter(&pool->epochs, &flags);
-	if (io->set)
+	if (io->set && io->patched)
+		fusion_update_patch(&pool->map, shard, &io->update, io->pages,
+				    &io->patch, io->generation);
+	else if (io->set)
 		fusion_update_top(&pool->map, shard, &io->update, &io->top,
 				  io->pages == fusion_mask(0, pool->block_pages));
 	else

@@ -11,10 +11,11 @@ limit_percent 10
 soft_percent 50
 load_kib 39062
 rate_kib 0
-low_water_percent 5"
+low_water_percent 5
+patch_percent 0"
 # The most that each may be.
 most=(paused=1 age_s=604800 idle_ms=3600000 limit_percent=100 soft_percent=100
-	load_kib=4294967295 rate_kib=4294967295 low_water_percent=80)
+	load_kib=4294967295 rate_kib=4294967295 low_water_percent=80 patch_percent=100)
 
 labelled_pool() {
 	features=

@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -18,6 +18,7 @@ const NAMES: [&str; 8] = [
     "load_kib",
     "rate_kib",
     "low_water_percent",
+    "patch_percent",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Absorbing.  See absorb.h.
+ *
+ * What can be lost: the pages are copied to places that nothing refers to, and the
+ * map is switched when all of them are there.  Until the commit a power cut leaves
+ * the patches, whose places are not used again before.  They are copied from the
+ * primary, which is what counts if the replicas differ; those of the top do not.
+ */
+#include "absorb.h"
+#include "commit.h"
+#include "copy.h"
+#include "io.h"
+#include "set.h"
+
+/* All runs of @patches to the places of @top. */
+static int absorb_copy(struct fusion_pool *pool,
+		       const struct fusion_patches *patches,
+		       const struct fusion_top *top)
+{
+	unsigned int pages = pool->block_pages, page, run;
+	struct fusion_copy copy;
+	int r;
+
+	r = fusion_copy_begin(&copy, pool);
+	if (r)
+		return r;
+	for (page = 0; !r && page < pages; page += run) {
+		const struct fusion_patch *patch;
+
+		run = fusion_mask_run(patches->mask, page, pages - page);
+		if (!(patches->mask & (1ULL << page)))
+			continue;
+		patch = fusion_patch_of(patches, page);
+		run = fusion_patches_run(patches, page, run);
+		r = fusion_copy_pages(&copy, fusion_patch_slot(patch->at[0]),
+				      fusion_patch_at(patch), top->place,
+				      fusion_top_replicas(top), page, run);
+	}
+	fusion_copy_end(&copy);
+	return r;
+}
+
+/* Draw a place for a top.  An error pointer of fusion_set_refill(). */
+static struct fusion_set *absorb_draw(struct fusion_volume *v, u64 block,
+				      struct fusion_top *top)
+{
+	struct fusion_pool *pool = v->pool;
+	struct fusion_set *set;
+	int r;
+
+	for (;;) {
+		set = fusion_set_draw(&pool->space, v->class,
+				      fusion_block_key(v->id, block), top);
+		if (set)
+			return set;
+		r = fusion_set_refill(&pool->space, v->class,
+				      &pool->commit_lock);
+		if (r)
+			return ERR_PTR(r);
+	}
+}
+
+static int absorb_patches(struct fusion_volume *v, u64 block,
+			  const struct fusion_patches *patches,
+			  struct fusion_update *u)
+{
+	struct fusion_pool *pool = v->pool;
+	struct fusion_epoch_shard *shard;
+	struct fusion_set *set;
+	struct fusion_top top;
+	unsigned long flags;
+	int r;
+
+	set = absorb_draw(v, block, &top);
+	if (IS_ERR(set))
+		return PTR_ERR(set);
+	top.mask = patches->mask;
+	top.generation = pool->generation;
+	r = absorb_copy(pool, patches, &top);
+	if (!r) {
+		shard = fusion_epoch_enter(&pool->epochs, &flags);
+		fusion_update_top(&pool->map, shard, u, &top, false);
+		fusion_epoch_exit(shard, flags);
+	}
+	fusion_set_put(&pool->space, set);
+	fusion_commit_soon(pool);
+	return r;
+}
+
+int fusion_absorb(struct fusion_volume *v, u64 block)
+{
+	struct fusion_pool *pool = v->pool;
+	struct fusion_overlay *ov;
+	struct fusion_update u;
+	int r;
+
+	if (READ_ONCE(pool->metadata_low))
+		return -ENOSPC;
+	r = fusion_volume_prepare(v, block, FUSION_UPDATE_TOP, &u);
+	if (r)
+		return r;
+	/* the chunk is pinned and the block held: the overlay stays */
+	rcu_read_lock();
+	ov = fusion_entry_overlay(fusion_map_entry(&pool->map, v->id, block));
+	rcu_read_unlock();
+	if (ov && ov->patches)
+		r = absorb_patches(v, block, &ov->patches->patches, &u);
+	if (u.chunk)
+		fusion_update_cancel(&pool->map, &u);
+	return r;
+}

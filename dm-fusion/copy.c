@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Copies.  See copy.h.
+ */
+#include "copy.h"
+#include "io.h"
+
+int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool)
+{
+	copy->pool = pool;
+	copy->buffer = alloc_pages_exact(pool->block_sectors << SECTOR_SHIFT,
+					 GFP_NOIO);
+	return copy->buffer ? 0 : -ENOMEM;
+}
+
+void fusion_copy_end(struct fusion_copy *copy)
+{
+	free_pages_exact(copy->buffer, copy->pool->block_sectors << SECTOR_SHIFT);
+}
+
+/* Read or write @pages pages of a place, from page @first on; waits. */
+static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
+		       unsigned int pages, blk_opf_t opf)
+{
+	struct fusion_pool *pool = copy->pool;
+	struct fusion_member *m;
+	struct bio_vec vec;
+	struct bio bio;
+	int r;
+
+	bio_init(&bio, pool->member[0].bdev, &vec, 1, opf);
+	m = fusion_aim(pool, &bio, place, first);
+	__bio_add_page(&bio, virt_to_page(copy->buffer),
+		       pages << FUSION_PAGE_SHIFT, offset_in_page(copy->buffer));
+	fusion_member_start(m);
+	r = submit_bio_wait(&bio);
+	if (op_is_write(opf))
+		fusion_member_end_write(m);
+	else
+		fusion_member_end_read(m);
+	bio_uninit(&bio);
+	return r;
+}
+
+int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
+		      const u64 *to, unsigned int count, unsigned int at,
+		      unsigned int pages)
+{
+	unsigned int i;
+	int r;
+
+	r = copy_submit(copy, from, first, pages, REQ_OP_READ);
+	for (i = 0; !r && i < count; i++)
+		r = copy_submit(copy, to[i], at, pages, REQ_OP_WRITE);
+	return r;
+}

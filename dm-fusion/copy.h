@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Copies of a few pages, one after the other, by who holds their block.
+ */
+#ifndef DM_FUSION_COPY_H
+#define DM_FUSION_COPY_H
+
+#include "pool.h"
+
+struct fusion_copy {
+	struct fusion_pool *pool;
+	void *buffer;			/* of a block */
+};
+
+/* Sleeps; -ENOMEM. */
+int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool);
+void fusion_copy_end(struct fusion_copy *copy);
+
+/*
+ * Copy @pages pages from page @first of @from to page @at of each of the @count
+ * places @to.  Sleeps; the first error.
+ */
+int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
+		      const u64 *to, unsigned int count, unsigned int at,
+		      unsigned int pages);
+
+#endif /* DM_FUSION_COPY_H */
