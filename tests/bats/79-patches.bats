@@ -6,7 +6,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/power.bash
 source "$BATS_TEST_DIRNAME/power.bash"
 
-cuts=${FUSION_PATCH_CUTS:-12}
+cuts=${FUSION_PATCH_CUTS:-6}
 
 test_setup() {
 	spares=0 member_sectors=$((64 << 11))
@@ -157,15 +157,14 @@ patched() { counter new_patch; }
 	limit=$(counter patch_limit)
 	[ "$limit" -gt 16 ]
 	[ "$limit" -le 24 ]
-	for b in {1..63}; do
-		for page in 2 6 11; do
-			write $((b * 16 + page)) 1
-		done
-	done
+	# each page but the first ones once, in any order
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=4k --iodepth=4 \
+		--offset=64k --size=4032k --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
+		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
 	[ "$(patched)" -gt 0 ]
 	[ "$(counter new_top)" -gt 65 ]
-	[ "$(counter patch_area)" -eq 24 ]
-	as_written
+	[ "$(counter patch_area)" -le 24 ]
+	dd if=/dev/mapper/t-v0 of="$model" bs=1M iflag=direct status=none
 	message convert
 	as_written
 	parity_fits

@@ -6,8 +6,8 @@ bats_require_minimum_version 1.5.0
 
 state=$BATS_FILE_TMPDIR/disks
 oracle=$BATS_TEST_DIRNAME/../../../build/oracle/oracle
-# The machine goes down so many times while space is reclaimed.
-reboots=${FUSION_REBOOTS:-2}
+# So many times the machine goes down while space is reclaimed.
+reboots=${FUSION_REBOOTS:-1}
 
 # boot SCRIPT [OPTION...]: in a machine with the disks.
 boot() {
@@ -67,7 +67,7 @@ boot() {
 }
 
 # The oracle says what was flushed, the pool whether the parity of all stripes fits.
-@test "the machine goes down $reboots times while sets are converted and space is reclaimed" {
+@test "the machine goes down while sets are converted and space is reclaimed" {
 	local n converted=0 compacted=0
 	state=$BATS_TEST_TMPDIR/disks
 	boot "
