@@ -8,14 +8,20 @@
 int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool)
 {
 	copy->pool = pool;
-	copy->buffer = alloc_pages_exact(pool->block_sectors << SECTOR_SHIFT,
-					 GFP_NOIO);
+	copy->pages = pool->block_pages;
+	copy->buffer = alloc_pages_exact(copy->pages << FUSION_PAGE_SHIFT,
+					 GFP_NOIO | __GFP_NOWARN | __GFP_NORETRY);
+	if (copy->buffer)
+		return 0;
+	/* a page is to be had where so many in a row are not */
+	copy->pages = 1;
+	copy->buffer = alloc_pages_exact(PAGE_SIZE, GFP_NOIO);
 	return copy->buffer ? 0 : -ENOMEM;
 }
 
 void fusion_copy_end(struct fusion_copy *copy)
 {
-	free_pages_exact(copy->buffer, copy->pool->block_sectors << SECTOR_SHIFT);
+	free_pages_exact(copy->buffer, copy->pages << FUSION_PAGE_SHIFT);
 }
 
 /* Read or write @pages pages of a place, from page @first on; waits. */
@@ -46,11 +52,14 @@ int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
 		      const u64 *to, unsigned int count, unsigned int at,
 		      unsigned int pages)
 {
-	unsigned int i;
-	int r;
+	unsigned int done, run, i;
+	int r = 0;
 
-	r = copy_submit(copy, from, first, pages, REQ_OP_READ);
-	for (i = 0; !r && i < count; i++)
-		r = copy_submit(copy, to[i], at, pages, REQ_OP_WRITE);
+	for (done = 0; !r && done < pages; done += run) {
+		run = min(pages - done, copy->pages);
+		r = copy_submit(copy, from, first + done, run, REQ_OP_READ);
+		for (i = 0; !r && i < count; i++)
+			r = copy_submit(copy, to[i], at + done, run, REQ_OP_WRITE);
+	}
 	return r;
 }

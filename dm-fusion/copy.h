@@ -9,7 +9,8 @@
 
 struct fusion_copy {
 	struct fusion_pool *pool;
-	void *buffer;			/* of a block */
+	void *buffer;
+	unsigned int pages;		/* of it: a block, or one */
 };
 
 /* Sleeps; -ENOMEM. */

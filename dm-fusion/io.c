@@ -14,11 +14,11 @@
  */
 int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
 {
-	bool unknown = !fusion_pool_writable(v->pool);
+	bool known = fusion_pool_writable(v->pool);
 
 	return fusion_map_load(&v->pool->map, v->id, block,
-			       READ_ONCE(v->tops) || unknown,
-			       READ_ONCE(v->patched) || unknown, may_block);
+			       known ? &v->tops : NULL,
+			       known ? &v->patched : NULL, may_block);
 }
 
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,

@@ -264,17 +264,20 @@ static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
 	return 0;
 }
 
-/* @ov is over what the chunk has of @block. */
-static void chunk_fill_overlay(struct fusion_chunk *chunk, u64 block,
+/* @ov is over what the chunk has of @block.  False: that is an overlay, too. */
+static bool chunk_fill_overlay(struct fusion_chunk *chunk, u64 block,
 			       struct fusion_overlay *ov)
 {
 	u64 *entry = &chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)];
 
+	if (fusion_entry_overlay(*entry))
+		return false;
 	ov->base = fusion_entry_place(*entry);
 	ov->epoch = 0;
 	ov->converting = false;
 	*entry = (uintptr_t)ov;
 	chunk->overlays++;
+	return true;
 }
 
 static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
@@ -330,14 +333,17 @@ static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
 		overlay_free(ov);
 		return may_block ? -ENOMEM : -EWOULDBLOCK;
 	}
-	chunk_fill_overlay(chunk, *block, ov);
-	chunk->lists++;
-	if (fusion_space_decode_patches(map->space, disk, &ov->patches->patches)) {
+	if (fusion_space_decode_patches(map->space, disk, &ov->patches->patches) ||
+	    !chunk_fill_overlay(chunk, *block, ov)) {
+		list_put(ov->patches);
+		overlay_free(ov);
 		DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
 			    volume, *block);
 		return -EIO;
 	}
-	return 0;
+	chunk->lists++;
+	/* there are none without a base */
+	return ov->base ? 0 : -EIO;
 }
 
 static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk,
@@ -360,7 +366,7 @@ static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk
 }
 
 int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
-		    bool tops, bool patches, bool may_block)
+		    const u64 *tops, const u64 *patches, bool may_block)
 {
 	u64 group = block >> FUSION_GROUP_SHIFT;
 	struct fusion_chunk *chunk;
@@ -386,9 +392,10 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
 		return r;
 	}
 	r = chunk_fill_base(map, chunk, volume, group, may_block);
-	if (!r && tops)
+	/* looked at in here: a commit makes them grow before its trees are read */
+	if (!r && (!tops || READ_ONCE(*tops)))
 		r = chunk_fill_tops(map, chunk, volume, group, may_block);
-	if (!r && patches)
+	if (!r && (!patches || READ_ONCE(*patches)))
 		r = chunk_fill_patches(map, chunk, volume, group, may_block);
 	if (r) {
 		fusion_md_read_end(map->md);

@@ -6,7 +6,6 @@
 
 #include "patch-set.h"
 
-/* As many as are wanted; more only while none has room for what is drawn. */
 #define OPEN_PATCH_SETS		2
 
 /* How many pages of each slot are drawn, behind the owners. */
@@ -20,6 +19,11 @@ static unsigned int slot_pages(const struct fusion_set *set)
 	return set->units / set->class->d;
 }
 
+static bool patches_limited(const struct fusion_space *s)
+{
+	return atomic64_read(&s->patch_blocks) >= READ_ONCE(s->patch_limit);
+}
+
 static void patch_set_open(struct fusion_space *s, struct fusion_class *class)
 {
 	unsigned int units = class->d * (s->block_sectors / FUSION_PAGE_SECTORS);
@@ -27,7 +31,7 @@ static void patch_set_open(struct fusion_space *s, struct fusion_class *class)
 	struct fusion_set *set;
 
 	lockdep_assert_held(&class->lock);
-	if (atomic64_read(&s->patch_blocks) >= READ_ONCE(s->patch_limit))
+	if (patches_limited(s))
 		return;
 	set = kmalloc(struct_size(set, owner, units) + class->d,
 		      GFP_NOWAIT | __GFP_NOWARN);
@@ -84,13 +88,31 @@ static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 	return true;
 }
 
+/*
+ * Nothing is drawn any more from the fullest of the sets.  It, if nobody holds it:
+ * then it is to be recorded; else the last who does will do that.
+ */
+static struct fusion_set *retire_fullest(struct fusion_open *open)
+{
+	struct fusion_set *set;
+	unsigned int i, fullest = 0;
+
+	for (i = 1; i < open->count; i++)
+		if (open->set[i]->drawn > open->set[fullest]->drawn)
+			fullest = i;
+	set = open->set[fullest];
+	set->drawn = set->units;
+	fusion_open_remove(open, fullest);
+	return set->in_flight ? NULL : set;
+}
+
 struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 				     struct fusion_class *class, u64 key,
 				     unsigned int pages,
 				     struct fusion_patch *patch)
 {
 	struct fusion_open *open = &class->patches;
-	struct fusion_set *set = NULL;
+	struct fusion_set *set = NULL, *retired = NULL;
 	unsigned int page, i;
 	unsigned long flags;
 	struct room room;
@@ -99,8 +121,9 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 	if (open->count < OPEN_PATCH_SETS)
 		patch_set_open(s, class);
 	if (!choose_room(s, class, pages, &room)) {
-		if (open->count == FUSION_OPEN_SETS)
+		if (!open->count || patches_limited(s))
 			goto out;
+		retired = retire_fullest(open);
 		patch_set_open(s, class);
 		if (!choose_room(s, class, pages, &room))
 			goto out;
@@ -120,5 +143,7 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 		fusion_open_remove(open, room.i);
 out:
 	spin_unlock_irqrestore(&class->lock, flags);
+	if (retired)
+		fusion_set_record(s, retired);
 	return set;
 }

@@ -5,7 +5,8 @@
  * Neighbouring pages of one block are drawn together, one behind the other in one
  * slot; the next draw takes another slot, so that patches spread over the members.
  * Few sets are open at a time, as all of them together are few.  A set is closed
- * when its last page is drawn; what is drawn and given up is not drawn again.
+ * when its last page is drawn, or when none has room for what is to be drawn: then
+ * the fullest.  What is drawn and given up is not drawn again.
  *
  * What they take, open or not, is the patch area.  When it is at its limit no more
  * are opened.

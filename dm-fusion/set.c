@@ -94,6 +94,7 @@ bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 	set->units = units;
 	set->drawn = 0;
 	set->in_flight = 0;
+	set->epoch = 0;
 	set->given_up = 0;
 	set->busy = false;
 	set->gone = false;
@@ -167,8 +168,7 @@ out:
 	return set;
 }
 
-/* The epoch's commit will let @set go. */
-static void set_record(struct fusion_space *s, struct fusion_set *set)
+void fusion_set_record(struct fusion_space *s, struct fusion_set *set)
 {
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
@@ -186,14 +186,31 @@ bool fusion_set_put(struct fusion_space *s, struct fusion_set *set)
 
 	spin_lock_irqsave(&class->lock, flags);
 	closed = !--set->in_flight && set->drawn == set->units;
+	set->epoch = READ_ONCE(s->epochs->current_number);
 	spin_unlock_irqrestore(&class->lock, flags);
 	if (closed)
-		set_record(s, set);
+		fusion_set_record(s, set);
 	return closed;
 }
 
-/* An open set of @open that nothing is being written to, taken out. */
-static struct fusion_set *set_take_idle(struct fusion_class *class,
+/* Is something of @set live, or may be? */
+static bool set_live(struct fusion_space *s, const struct fusion_set *set)
+{
+	unsigned int live;
+
+	if (set->epoch > READ_ONCE(s->epochs->committed))
+		return true;
+	live = fusion_space_live(s, set->stripe[0]);
+	/* its band is loaded: that is a stripe that is not stored */
+	return live && live != FUSION_LIVE_MASK;
+}
+
+/*
+ * An open set of @open that nothing is being written to, taken out.  But not one for
+ * patches of which some are live: it would stay as it is, and not be drawn from.
+ */
+static struct fusion_set *set_take_idle(struct fusion_space *s,
+					struct fusion_class *class,
 					struct fusion_open *open)
 {
 	struct fusion_set *set = NULL;
@@ -202,7 +219,8 @@ static struct fusion_set *set_take_idle(struct fusion_class *class,
 
 	spin_lock_irqsave(&class->lock, flags);
 	for (i = 0; i < open->count; i++) {
-		if (open->set[i]->in_flight)
+		if (open->set[i]->in_flight ||
+		    (open->set[i]->patches && set_live(s, open->set[i])))
 			continue;
 		set = open->set[i];
 		fusion_open_remove(open, i);
@@ -217,13 +235,13 @@ bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
 	struct fusion_set *set;
 	bool any = false;
 
-	while ((set = set_take_idle(class, &class->tops))) {
+	while ((set = set_take_idle(s, class, &class->tops))) {
 		fusion_set_count(s, set, 1);
-		set_record(s, set);
+		fusion_set_record(s, set);
 		any = true;
 	}
-	while ((set = set_take_idle(class, &class->patches))) {
-		set_record(s, set);
+	while ((set = set_take_idle(s, class, &class->patches))) {
+		fusion_set_record(s, set);
 		any = true;
 	}
 	return any;

@@ -24,6 +24,7 @@ struct fusion_set {
 	u16 units;			/* that there are to draw: slots or pages */
 	u16 drawn;
 	u16 in_flight;
+	u64 epoch;			/* current at the last fusion_set_put() */
 	/* closed; under sets_lock */
 	struct list_head age;		/* in the table, unless busy */
 	u64 number;			/* grows along the table */
@@ -94,6 +95,9 @@ static inline void fusion_set_count(struct fusion_space *s,
  */
 bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 		      struct fusion_set *set, unsigned int units);
+
+/* The epoch's commit will let @set, which nobody holds or draws from, go. */
+void fusion_set_record(struct fusion_space *s, struct fusion_set *set);
 
 /* Take set number @i out of those that are open. */
 static inline void fusion_open_remove(struct fusion_open *open, unsigned int i)

@@ -25,6 +25,7 @@ static inline void fusion_waiter_init(struct fusion_waiter *w)
 	w->judged = false;
 	w->alone = false;
 	w->since = 0;
+	w->freed = 0;
 }
 
 /* A look for space begins: to be said before it. */

@@ -264,7 +264,7 @@ static bool write_fits_patches(const struct fusion_io *io,
 		fusion_max_patches(io->volume->pool->block_pages);
 }
 
-/* -EDQUOT: there are no places for patches now. */
+/* -EDQUOT: there are no places for patches now, or little metadata. */
 static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 			   gfp_t gfp)
 {
@@ -275,7 +275,7 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
 	if (unlikely(READ_ONCE(pool->metadata_low)))
-		return write_wait(io, false);
+		return -EDQUOT;
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
 				  io->block, FUSION_UPDATE_PATCHES, gfp);
 	if (r)
@@ -302,6 +302,7 @@ static void write_absorb_work(struct work_struct *work)
 	struct fusion_pool *pool = io->volume->pool;
 	int r = 0;
 
+	fusion_waiter_look(pool, &io->waiter);
 	if (fusion_commit_crowded(pool))
 		r = fusion_commit(pool);
 	if (!r) {

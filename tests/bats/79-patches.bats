@@ -170,6 +170,27 @@ patched() { counter new_patch; }
 	parity_fits
 }
 
+# Five times three of sixteen pages: the last one of each slot is not drawn.
+@test "patches that leave a page of each slot" {
+	raid_volume 9
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=write:52k --bs=12k --iodepth=4 \
+		--size=9m --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
+		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	[ "$(patched)" -eq 144 ]
+	[ "$(counter new_top)" -eq 144 ]
+}
+
+@test "idle sets of patches are drawn from again" {
+	raid_volume 4
+	for b in {0..9}; do
+		write $((b * 16)) 1
+		message convert
+	done
+	[ "$(patched)" -eq 10 ]
+	[ "$(counter patch_area)" -le 24 ]
+	as_written
+}
+
 @test "blocks with patches are compacted" {
 	raid_volume 6
 	# a third of each stripe goes
