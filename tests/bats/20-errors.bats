@@ -124,8 +124,8 @@ refused_message() {
 		dd if="$BATS_TEST_TMPDIR/super" of=/dev/mapper/t-meta bs=4k conv=notrunc status=none
 	done <<-'END'
 		40 02000000 Metadata is of a format this module does not know
-		52 01000000 Metadata has features this module does not know
-		48 01000000 Metadata has features this module cannot write
+		52 00000080 Metadata has features this module does not know
+		48 00000080 Metadata has features this module cannot write
 		68 02000000 Metadata has an unknown geometry
 		64 10000000 Metadata has an unknown geometry
 		288 01000000 Metadata has an unknown layout
