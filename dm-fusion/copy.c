@@ -45,7 +45,7 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 	else
 		fusion_member_end_read(m);
 	bio_uninit(&bio);
-	return r;
+	return r ? -EIO : 0;
 }
 
 int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,

@@ -19,7 +19,7 @@ void fusion_copy_end(struct fusion_copy *copy);
 
 /*
  * Copy @pages pages from page @first of @from to page @at of each of the @count
- * places @to.  Sleeps; the first error.
+ * places @to.  Sleeps; 0 or -EIO.
  */
 int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
 		      const u64 *to, unsigned int count, unsigned int at,

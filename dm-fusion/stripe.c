@@ -290,5 +290,6 @@ int fusion_stripe_end(struct fusion_stripe *stripe)
 	if (!wait)
 		return 0;
 	wait_for_completion_io(&stripe->waited);
-	return blk_status_to_errno(stripe->status);
+	/* and no other: a medium error would be -ENODATA, which says something else */
+	return stripe->status ? -EIO : 0;
 }

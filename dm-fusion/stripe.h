@@ -72,7 +72,7 @@ bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written);
 /*
  * I/O: begin, submit for any slots, one I/O each, and end.  When all are done,
  * and not before the end, @done is called, in any context; with @done NULL,
- * fusion_stripe_end() waits and returns the first error.
+ * fusion_stripe_end() waits and returns 0 or -EIO.
  */
 void fusion_stripe_begin(struct fusion_stripe *stripe,
 			 void (*done)(struct fusion_stripe *stripe));
