@@ -216,60 +216,51 @@ static int load_step(struct fusion_volume *v, u64 *block)
 /* The same for the patches. */
 static int load_patches_step(struct fusion_volume *v, u64 *block)
 {
-	struct fusion_pool *pool = v->pool;
-	u32 pages = pool->block_pages;
-	struct fusion_disk_patches *disk;
-	struct fusion_patches *patches;
+	struct fusion_space *s = &v->pool->space;
+	union fusion_patches_room room;
 	unsigned int i, j;
 	int r = 0;
 
-	disk = kmalloc(fusion_patches_bytes(pages) +
-		       struct_size(patches, patch, fusion_max_patches(pages)),
-		       GFP_NOIO);
-	if (!disk)
-		return -ENOMEM;
-	patches = (void *)disk + fusion_patches_bytes(pages);
-	mutex_lock(&pool->commit_lock);
+	mutex_lock(&v->pool->commit_lock);
 	for (i = 0; !r && i < LOAD_STEP; i++, ++*block) {
-		r = fusion_md_next_patches(pool->md, v->id, block, disk);
+		r = fusion_space_next_patches(s, v->id, block, &room.patches);
 		if (r)
 			break;
-		if (fusion_space_decode_patches(&pool->space, disk, patches)) {
-			DMERR_LIMIT("%s: volume %s block %llu: metadata has impossible patches",
-				    fusion_pool_name(pool), v->name, *block);
-			r = -EIO;
-			break;
-		}
-		for (j = 0; !r && j < hweight64(patches->mask); j++)
-			r = fusion_sets_found_patch(&pool->space,
+		for (j = 0; !r && j < hweight64(room.patches.mask); j++)
+			r = fusion_sets_found_patch(s,
 						    fusion_block_key(v->id, *block),
-						    &patches->patch[j]);
+						    &room.patches.patch[j]);
 	}
-	mutex_unlock(&pool->commit_lock);
-	kfree(disk);
+	mutex_unlock(&v->pool->commit_lock);
 	return r;
+}
+
+/* All of @v's, step by step. */
+static int load_volume(struct fusion_volume *v, const bool *stop,
+		       int (*step)(struct fusion_volume *v, u64 *block))
+{
+	u64 block = 0;
+	int r = 0;
+
+	while (!r) {
+		r = READ_ONCE(*stop) ? -EINTR : step(v, &block);
+		cond_resched();
+	}
+	return r == -ENODATA ? 0 : r;
 }
 
 int fusion_convert_load(struct fusion_pool *pool, const bool *stop)
 {
 	struct fusion_volume *v;
-	u64 block;
 	u32 id;
 	int r = 0;
 
 	for (id = 0; !r && (v = fusion_volume_get_from(pool, id)); id++) {
 		id = v->id;
-		for (block = 0; !r;) {
-			r = READ_ONCE(*stop) ? -EINTR : load_step(v, &block);
-			cond_resched();
-		}
-		for (block = 0, r = r == -ENODATA ? 0 : r; !r;) {
-			r = READ_ONCE(*stop) ? -EINTR : load_patches_step(v, &block);
-			cond_resched();
-		}
+		r = load_volume(v, stop, load_step);
+		if (!r)
+			r = load_volume(v, stop, load_patches_step);
 		fusion_volume_put(v);
-		if (r == -ENODATA)
-			r = 0;
 	}
 	return r;
 }

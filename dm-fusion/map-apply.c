@@ -115,19 +115,15 @@ static int apply_top(struct fusion_map *map, const struct block_change *c)
 
 static int apply_patches(struct fusion_map *map, const struct block_change *c)
 {
-	struct fusion_disk_patches *disk;
-	int r;
+	union fusion_disk_patches_room disk;
 
 	if (c->old->patches == c->new->patches)
 		return 0;
 	if (!c->new->patches)
 		return fusion_md_put_patches(map->md, c->volume, c->block, NULL);
-	disk = kmalloc(fusion_patches_bytes(map->block_pages),
-		       GFP_NOIO | __GFP_NOFAIL);
-	fusion_patches_encode(&c->new->patches->patches, map->block_pages, disk);
-	r = fusion_md_put_patches(map->md, c->volume, c->block, disk);
-	kfree(disk);
-	return r;
+	fusion_patches_encode(&c->new->patches->patches, map->block_pages,
+			      &disk.patches);
+	return fusion_md_put_patches(map->md, c->volume, c->block, &disk.patches);
 }
 
 /* The base group that is being changed. */

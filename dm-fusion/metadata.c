@@ -12,6 +12,7 @@
 
 #include "member.h"
 #include "metadata.h"
+#include "patch.h"
 
 #define DM_MSG_PREFIX "fusion metadata"
 
@@ -562,8 +563,7 @@ static int md_remove(struct fusion_md *md, enum fusion_tree tree, u64 key)
 	int r;
 
 	BUILD_BUG_ON(sizeof(struct fusion_disk_volume) > sizeof(value));
-	BUILD_BUG_ON(sizeof(struct fusion_disk_patches) + FUSION_MAX_PATCHES *
-		     sizeof(struct fusion_disk_patch) > sizeof(value));
+	BUILD_BUG_ON(sizeof(union fusion_disk_patches_room) > sizeof(value));
 	if (md->read_only)
 		return -EIO;
 	r = md_get(md, tree, key, value);

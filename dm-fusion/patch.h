@@ -25,6 +25,19 @@ struct fusion_patches {
 	struct fusion_patch patch[];
 };
 
+/* With room for the patches of any block, in core and on disk. */
+union fusion_patches_room {
+	struct fusion_patches patches;
+	u8 bytes[sizeof(struct fusion_patches) +
+		 FUSION_MAX_PATCHES * sizeof(struct fusion_patch)];
+};
+
+union fusion_disk_patches_room {
+	struct fusion_disk_patches patches;
+	u8 bytes[sizeof(struct fusion_disk_patches) +
+		 FUSION_MAX_PATCHES * sizeof(struct fusion_disk_patch)];
+};
+
 /* The patch of @page, which is in the mask. */
 static inline const struct fusion_patch *
 fusion_patch_of(const struct fusion_patches *patches, unsigned int page)

@@ -138,14 +138,12 @@ static int next_top(struct fusion_pool *pool, u32 id, u64 *block, u32 *generatio
 static int next_patches(struct fusion_pool *pool, u32 id, u64 *block,
 			u32 *generation)
 {
-	u8 room[sizeof(struct fusion_disk_patches) +
-		FUSION_MAX_PATCHES * sizeof(struct fusion_disk_patch)] __aligned(8);
-	struct fusion_disk_patches *disk = (struct fusion_disk_patches *)room;
+	union fusion_disk_patches_room disk;
 	int r;
 
 	r = fusion_md_read_next_patches(pool->md, true, id, block,
-					FUSION_MAX_BLOCKS, disk);
-	*generation = le32_to_cpu(disk->generation);
+					FUSION_MAX_BLOCKS, &disk.patches);
+	*generation = le32_to_cpu(disk.patches.generation);
 	return r;
 }
 

@@ -355,6 +355,22 @@ int fusion_space_decode_patches(const struct fusion_space *s,
 	return 0;
 }
 
+int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *block,
+			      struct fusion_patches *patches)
+{
+	union fusion_disk_patches_room disk;
+	int r;
+
+	r = fusion_md_next_patches(s->md, volume, block, &disk.patches);
+	if (r)
+		return r;
+	if (!fusion_space_decode_patches(s, &disk.patches, patches))
+		return 0;
+	DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
+		    volume, *block);
+	return -EIO;
+}
+
 /* ---- drawing ---- */
 
 static u32 class_random(struct fusion_class *class)

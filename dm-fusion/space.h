@@ -204,6 +204,14 @@ int fusion_space_decode_patches(const struct fusion_space *s,
 				struct fusion_patches *patches);
 
 /*
+ * The patches of the next block of @volume in the open transaction, from *@block on,
+ * into a room for any.  -ENODATA: there are none; -EIO: this pool cannot have them,
+ * and the log says so.  Under the commit mutex.
+ */
+int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *block,
+			      struct fusion_patches *patches);
+
+/*
  * Draw a stripe for a direct write.  It is held until
  * fusion_space_unhold().  -EAGAIN: call fusion_space_refill() and try again.
  * Any context.

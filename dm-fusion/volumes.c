@@ -224,40 +224,26 @@ static int delete_tops(struct fusion_pool *pool, struct fusion_volume *v,
 static int delete_patches(struct fusion_pool *pool, struct fusion_volume *v,
 			  unsigned int *budget)
 {
-	u32 pages = pool->block_pages;
-	struct fusion_disk_patches *disk;
-	struct fusion_patches *patches;
+	union fusion_patches_room room;
 	unsigned int i;
 	u64 block = 0;
-	int r = 0;
+	int r;
 
-	disk = kmalloc(fusion_patches_bytes(pages) +
-		       struct_size(patches, patch, fusion_max_patches(pages)),
-		       GFP_NOIO);
-	if (!disk)
-		return -ENOMEM;
-	patches = (void *)disk + fusion_patches_bytes(pages);
 	while (*budget) {
-		r = fusion_md_next_patches(pool->md, v->id, &block, disk);
+		r = fusion_space_next_patches(&pool->space, v->id, &block,
+					      &room.patches);
 		if (r)
-			break;
-		r = fusion_space_decode_patches(&pool->space, disk, patches);
-		if (r) {
-			DMERR("%s: volume %u block %llu: metadata has impossible patches",
-			      fusion_pool_name(pool), v->id, block);
-			break;
-		}
-		for (i = 0; !r && i < hweight64(patches->mask); i++)
+			return r == -ENODATA ? 0 : r;
+		for (i = 0; !r && i < hweight64(room.patches.mask); i++)
 			r = fusion_ledger_patch_dead(&pool->ledger,
-						     &patches->patch[i]);
+						     &room.patches.patch[i]);
 		if (!r)
 			r = fusion_md_put_patches(pool->md, v->id, block, NULL);
 		if (r)
-			break;
+			return r;
 		--*budget;
 	}
-	kfree(disk);
-	return r == -ENODATA ? 0 : r;
+	return 0;
 }
 
 static int delete_bases(struct fusion_pool *pool, struct fusion_volume *v,
