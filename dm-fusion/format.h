@@ -23,6 +23,7 @@
  *	base	volume id, block / 64		-> 64 places; absent: none
  *	tops	volume id, block		-> fusion_disk_top; absent: none
  *	patches	volume id, block		-> fusion_disk_patches; absent: none
+ *	rows	stripe id, row			-> fusion_disk_row; absent: none
  *
  * Keys of base, tops and patches carry the volume id in bits 40..63.  A root of
  * 0 is an empty tree.  A block has a top or patches or neither.
@@ -251,7 +252,8 @@ struct fusion_disk_super {
 	__le64 base_root;
 	__le64 tops_root;
 	__le64 patches_root;
-	__le64 reserved_roots[4];
+	__le64 rows_root;
+	__le64 reserved_roots[3];
 
 	__le32 layout;			/* FUSION_LAYOUT_* */
 	__le16 members;
@@ -353,6 +355,26 @@ struct fusion_disk_patches {
 	__le32 reserved;
 	struct fusion_disk_patch patch[]; /* for each bit of @mask; unused: 0 */
 };
+
+/*
+ * A row of a RAID stripe, page so and so of each of its slots, that is being written
+ * in place: some data pages, and the parity.  What is to be there is in patches, for
+ * as long as the record is.  It is a reference to each of them, besides what the
+ * blocks' patches say.
+ */
+#define FUSION_ROW_PATCHES	16	/* data pages of a row at once */
+
+struct fusion_disk_row {
+	__le64 changed;			/* data slots whose pages are written */
+	__le64 reserved;
+	struct fusion_disk_patch parity[FUSION_MAX_PARITY]; /* unused: 0 */
+	struct fusion_disk_patch patch[FUSION_ROW_PATCHES]; /* for each of @changed */
+};
+
+static inline u64 fusion_row_key(u64 stripe, u32 row)
+{
+	return stripe << FUSION_PAGE_BITS | row;
+}
 
 static inline u32 fusion_patches_bytes(u32 pages)
 {

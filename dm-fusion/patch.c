@@ -59,37 +59,60 @@ static bool patch_formed(u64 patch, unsigned int pages)
 		fusion_patch_page(patch) < pages;
 }
 
-static bool patch_ok(const struct fusion_patch *patch, unsigned int pages)
+void fusion_patch_encode(const struct fusion_patch *patch,
+			 struct fusion_disk_patch *disk)
 {
-	const u64 *at = patch->at;
+	unsigned int i;
 
+	for (i = 0; i < FUSION_MAX_REPLICAS; i++)
+		disk->at[i] = cpu_to_le64(patch->at[i]);
+}
+
+int fusion_patch_decode(const struct fusion_disk_patch *disk, unsigned int pages,
+			struct fusion_patch *patch)
+{
+	u64 *at = patch->at;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS; i++)
+		at[i] = le64_to_cpu(disk->at[i]);
 	if (!patch_formed(at[0], pages) || !patch_formed(at[1], pages) ||
 	    at[0] == at[1] ||
 	    fusion_patch_page(at[0]) != fusion_patch_page(at[1]))
-		return false;
-	return !at[2] || (patch_formed(at[2], pages) && at[2] != at[0] &&
-			  at[2] != at[1] &&
-			  fusion_patch_page(at[2]) == fusion_patch_page(at[0]));
+		return -EINVAL;
+	if (at[2] && (!patch_formed(at[2], pages) || at[2] == at[0] ||
+		      at[2] == at[1] ||
+		      fusion_patch_page(at[2]) != fusion_patch_page(at[0])))
+		return -EINVAL;
+	return 0;
+}
+
+bool fusion_patch_blank(const struct fusion_disk_patch *disk)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS; i++)
+		if (disk->at[i])
+			return false;
+	return true;
 }
 
 void fusion_patches_encode(const struct fusion_patches *patches,
 			   unsigned int pages, struct fusion_disk_patches *disk)
 {
-	unsigned int i, r, count = fusion_popcount64(patches->mask);
+	unsigned int i;
 
 	memset(disk, 0, fusion_patches_bytes(pages));
 	disk->mask = cpu_to_le64(patches->mask);
 	disk->generation = cpu_to_le32(patches->generation);
-	for (i = 0; i < count; i++)
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			disk->patch[i].at[r] =
-				cpu_to_le64(patches->patch[i].at[r]);
+	for (i = 0; i < fusion_popcount64(patches->mask); i++)
+		fusion_patch_encode(&patches->patch[i], &disk->patch[i]);
 }
 
 int fusion_patches_decode(const struct fusion_disk_patches *disk,
 			  unsigned int pages, struct fusion_patches *patches)
 {
-	unsigned int i, r, count, max = fusion_max_patches(pages);
+	unsigned int i, count, max = fusion_max_patches(pages);
 	u64 mask = le64_to_cpu(disk->mask);
 
 	count = fusion_popcount64(mask);
@@ -97,16 +120,12 @@ int fusion_patches_decode(const struct fusion_disk_patches *disk,
 		return -EINVAL;
 	patches->mask = mask;
 	patches->generation = le32_to_cpu(disk->generation);
-	for (i = 0; i < count; i++) {
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			patches->patch[i].at[r] =
-				le64_to_cpu(disk->patch[i].at[r]);
-		if (!patch_ok(&patches->patch[i], pages))
+	for (i = 0; i < count; i++)
+		if (fusion_patch_decode(&disk->patch[i], pages,
+					&patches->patch[i]))
 			return -EINVAL;
-	}
 	for (; i < max; i++)
-		for (r = 0; r < FUSION_MAX_REPLICAS; r++)
-			if (disk->patch[i].at[r])
-				return -EINVAL;
+		if (!fusion_patch_blank(&disk->patch[i]))
+			return -EINVAL;
 	return 0;
 }

@@ -87,6 +87,24 @@ void fusion_patches_add(struct fusion_patches *patches,
 			const struct fusion_patches *old, u64 pages,
 			const struct fusion_patch *first);
 
+static inline unsigned int fusion_patch_replicas(const struct fusion_patch *patch)
+{
+	return patch->at[2] ? 3 : 2;
+}
+
+/* ---- on disk ---- */
+
+void fusion_patch_encode(const struct fusion_patch *patch,
+			 struct fusion_disk_patch *disk);
+/*
+ * -EINVAL if @disk cannot be a patch in blocks of @pages pages: a place that is
+ * malformed, or beyond such a block; the same one twice; different pages.
+ */
+int fusion_patch_decode(const struct fusion_disk_patch *disk, unsigned int pages,
+			struct fusion_patch *patch);
+/* Is it all zeros: none? */
+bool fusion_patch_blank(const struct fusion_disk_patch *disk);
+
 /* @pages is a block's; @disk is fusion_patches_bytes() long. */
 void fusion_patches_encode(const struct fusion_patches *patches,
 			   unsigned int pages, struct fusion_disk_patches *disk);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "patch.h"
+#include "some.h"
 #include "tap.h"
 
 #define ROUNDS	100000
@@ -25,29 +26,6 @@ static unsigned int some_pages(void)
 	return 8 << rnd_below(4);
 }
 
-static u64 some_patch_place(unsigned int page)
-{
-	u64 stripe = fusion_stripe_id(rnd_mask() % FUSION_MAX_BANDS,
-				      rnd_mask() % FUSION_MAX_BAND_STRIPES);
-
-	return fusion_patch_place(fusion_place(stripe, rnd_below(64)), page);
-}
-
-static struct fusion_patch some_patch(unsigned int pages)
-{
-	unsigned int page = rnd_below(pages);
-	struct fusion_patch patch;
-	u64 *at = patch.at;
-
-	do {
-		for (int r = 0; r < 3; r++)
-			at[r] = some_patch_place(page);
-		if (rnd_below(2))
-			at[2] = 0;
-	} while (at[0] == at[1] || at[0] == at[2] || at[1] == at[2]);
-	return patch;
-}
-
 /* Good patches of a block of @pages pages. */
 static union room some_patches(unsigned int pages)
 {
@@ -57,7 +35,7 @@ static union room some_patches(unsigned int pages)
 	while (fusion_popcount64(room.patches.mask) < count)
 		room.patches.mask |= 1ULL << rnd_below(pages);
 	for (unsigned int i = 0; i < count; i++)
-		room.patches.patch[i] = some_patch(pages);
+		room.patches.patch[i] = some_patch(pages, 0);
 	return room;
 }
 
@@ -176,7 +154,7 @@ static void adding(void)
 		for (;;) {
 			unsigned int first = rnd_below(64);
 			unsigned int count = 1 + rnd_below(3);
-			struct fusion_patch patch = some_patch(61);
+			struct fusion_patch patch = some_patch(61, 0);
 			u64 pages;
 
 			/* now and then what follows what is there */

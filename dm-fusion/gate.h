@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Gates of RAID stripes: who moves blocks out of a stripe, or compares its parity,
+ * is in its gate beside others; who writes to it in place is in it alone.  Nobody
+ * waits: who cannot enter leaves the stripe for later.
+ *
+ * Only stripes that somebody is in have a gate.  Everything sleeps, for memory.
+ */
+#ifndef DM_FUSION_GATE_H
+#define DM_FUSION_GATE_H
+
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+struct fusion_gates {
+	struct xarray in;		/* by stripe: how many, or ALONE */
+};
+
+void fusion_gates_init(struct fusion_gates *g);
+/* Nobody is in any. */
+void fusion_gates_exit(struct fusion_gates *g);
+
+/* False: somebody is in it who cannot be there at once with us, or no memory. */
+bool fusion_gate_enter(struct fusion_gates *g, u64 stripe, bool alone);
+void fusion_gate_leave(struct fusion_gates *g, u64 stripe);
+
+#endif /* DM_FUSION_GATE_H */
