@@ -8,6 +8,7 @@
 #include "map-apply.h"
 #include "mode.h"
 #include "passdown.h"
+#include "row-apply.h"
 #include "set-table.h"
 #include "volume-table.h"
 #include "waiters.h"
@@ -151,8 +152,10 @@ static int commit_apply(struct fusion_pool *pool,
 	struct fusion_seal *seal;
 	int r;
 
-	r = fusion_map_apply(&pool->map, &pool->ledger, &records->changes,
-			     fusion_volume_count, pool);
+	r = fusion_rows_begin(&pool->ledger, &records->rows);
+	if (!r)
+		r = fusion_map_apply(&pool->map, &pool->ledger, &records->changes,
+				     fusion_volume_count, pool);
 	if (r)
 		return r;
 	list_for_each_entry(seal, &records->seals, list) {
@@ -166,7 +169,9 @@ static int commit_apply(struct fusion_pool *pool,
 		if (r)
 			return r;
 	}
-	r = fusion_ledger_finish(&pool->ledger);
+	r = fusion_rows_end(&pool->ledger, &records->rows);
+	if (!r)
+		r = fusion_ledger_finish(&pool->ledger);
 	return r ? r : fusion_commit_transaction(pool);
 }
 
@@ -178,6 +183,7 @@ static void commit_forget(struct fusion_pool *pool,
 	struct fusion_set *set, *next;
 
 	fusion_map_forget(&pool->map, &records->changes);
+	fusion_rows_forget(&records->rows);
 	list_for_each_entry_safe(set, next, &records->closed_sets, list)
 		fusion_set_close(&pool->space, set, false);
 	list_for_each_entry_safe(seal, next_seal, &records->seals, list) {

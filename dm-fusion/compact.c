@@ -284,7 +284,10 @@ static int compact_gather(struct fusion_move *m, unsigned int *i, u64 key,
 
 	if (!fusion_move_set(m, *i, key, from))
 		return 0;
-	if (fusion_move_hold(m, *i)) {
+	/* somebody may be writing there in place */
+	m->slot[*i].gated = fusion_gate_enter(&m->pool->gates,
+					      fusion_place_stripe(from), false);
+	if (m->slot[*i].gated && fusion_move_hold(m, *i)) {
 		r = fusion_move_look(m, *i);
 		fusion_move_drop(m, 1ULL << *i);
 	} else {

@@ -27,6 +27,7 @@ int fusion_epochs_init(struct fusion_epochs *e)
 		INIT_LIST_HEAD(&e->shard[i].changes);
 		INIT_LIST_HEAD(&e->shard[i].closed_sets);
 		INIT_LIST_HEAD(&e->shard[i].seals);
+		INIT_LIST_HEAD(&e->shard[i].rows);
 	}
 	return 0;
 }
@@ -87,6 +88,7 @@ u64 fusion_epoch_close(struct fusion_epochs *e,
 	INIT_LIST_HEAD(&records->changes);
 	INIT_LIST_HEAD(&records->closed_sets);
 	INIT_LIST_HEAD(&records->seals);
+	INIT_LIST_HEAD(&records->rows);
 	mutex_lock(&e->close_lock);
 	shards_lock(e);
 	number = e->current_number;
@@ -98,6 +100,7 @@ u64 fusion_epoch_close(struct fusion_epochs *e,
 		list_splice_tail_init(&shard->closed_sets,
 				      &records->closed_sets);
 		list_splice_tail_init(&shard->seals, &records->seals);
+		list_splice_tail_init(&shard->rows, &records->rows);
 		shard->changes_count = 0;
 	}
 	shards_unlock(e);

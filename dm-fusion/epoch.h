@@ -30,7 +30,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
-#include "codec.h"
+#include "row.h"
 
 struct fusion_chunk;
 struct fusion_patch_list;
@@ -65,12 +65,20 @@ struct fusion_seal {
 	struct fusion_set *set;		/* of which it was the primary, or NULL */
 };
 
+/* A row of a RAID stripe is being written in place from here on, or has been. */
+struct fusion_row_change {
+	struct list_head list;
+	struct fusion_row row;
+	bool written;
+};
+
 struct fusion_epoch_shard {
 	spinlock_t lock;
 	unsigned int changes_count;
 	struct list_head changes;	/* of fusion_change */
 	struct list_head closed_sets;	/* of fusion_set: to be closed */
 	struct list_head seals;		/* of fusion_seal */
+	struct list_head rows;		/* of fusion_row_change */
 } ____cacheline_aligned_in_smp;
 
 struct fusion_epochs {
@@ -94,6 +102,7 @@ struct fusion_epoch_records {
 	struct list_head changes;	/* of fusion_change */
 	struct list_head closed_sets;
 	struct list_head seals;
+	struct list_head rows;
 };
 
 /*
@@ -108,7 +117,8 @@ fusion_epoch_records_empty(const struct fusion_epoch_records *records)
 {
 	/* a seal comes with changes */
 	return list_empty(&records->changes) &&
-		list_empty(&records->closed_sets);
+		list_empty(&records->closed_sets) &&
+		list_empty(&records->rows);
 }
 
 /* Records in the current epoch; a snapshot. */

@@ -207,7 +207,11 @@ struct fusion_disk_label {
 /* incompat feature: there are patches, or were */
 #define FUSION_INCOMPAT_PATCHES		(1U << 0)
 
-#define FUSION_INCOMPAT_KNOWN		FUSION_INCOMPAT_PATCHES
+/* incompat feature: there are records of rows, or were */
+#define FUSION_INCOMPAT_ROWS		(1U << 1)
+
+#define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
+					 FUSION_INCOMPAT_ROWS)
 
 enum fusion_member_state {
 	FUSION_MEMBER_OK = 0,

@@ -13,7 +13,6 @@ void fusion_gates_init(struct fusion_gates *g)
 
 void fusion_gates_exit(struct fusion_gates *g)
 {
-	WARN_ON_ONCE(!xa_empty(&g->in));
 	xa_destroy(&g->in);
 }
 

@@ -17,7 +17,7 @@ struct fusion_gates {
 };
 
 void fusion_gates_init(struct fusion_gates *g);
-/* Nobody is in any. */
+/* Who is in one still has failed: see destage.c. */
 void fusion_gates_exit(struct fusion_gates *g);
 
 /* False: somebody is in it who cannot be there at once with us, or no memory. */

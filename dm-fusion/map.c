@@ -114,7 +114,7 @@ static struct fusion_patch_list *list_alloc(const struct fusion_map *map, gfp_t 
 }
 
 /* @list may be NULL, here and below. */
-static struct fusion_patch_list *list_get(struct fusion_patch_list *list)
+struct fusion_patch_list *fusion_patch_list_get(struct fusion_patch_list *list)
 {
 	if (list)
 		refcount_inc(&list->refs);
@@ -122,7 +122,7 @@ static struct fusion_patch_list *list_get(struct fusion_patch_list *list)
 }
 
 /* Readers may still have found it: it goes a grace period later. */
-static void list_put(struct fusion_patch_list *list)
+void fusion_patch_list_put(struct fusion_patch_list *list)
 {
 	if (list && refcount_dec_and_test(&list->refs))
 		kfree_rcu(list, rcu);
@@ -148,7 +148,7 @@ static void chunk_free(struct fusion_chunk *chunk)
 
 		if (!ov)
 			continue;
-		list_put(ov->patches);
+		fusion_patch_list_put(ov->patches);
 		kmem_cache_free(overlay_cache, ov);
 		chunk->overlays--;
 	}
@@ -275,6 +275,7 @@ static bool chunk_fill_overlay(struct fusion_chunk *chunk, u64 block,
 	ov->base = fusion_entry_place(*entry);
 	ov->epoch = 0;
 	ov->converting = false;
+	ov->frozen = 0;
 	*entry = (uintptr_t)ov;
 	chunk->overlays++;
 	return true;
@@ -335,7 +336,7 @@ static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
 	}
 	if (fusion_space_decode_patches(map->space, disk, &ov->patches->patches) ||
 	    !chunk_fill_overlay(chunk, *block, ov)) {
-		list_put(ov->patches);
+		fusion_patch_list_put(ov->patches);
 		overlay_free(ov);
 		DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
 			    volume, *block);
@@ -461,7 +462,7 @@ int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
 void fusion_update_cancel(struct fusion_map *map, struct fusion_update *u)
 {
 	overlay_free(u->overlay);
-	list_put(u->patches);
+	fusion_patch_list_put(u->patches);
 	if (u->change)
 		kmem_cache_free(change_cache, u->change);
 	if (u->chunk)
@@ -476,7 +477,7 @@ static void mapping_of_entry(u64 entry, struct fusion_mapping *m)
 	if (ov) {
 		m->base = ov->base;
 		m->top = ov->top;
-		m->patches = list_get(ov->patches);
+		m->patches = fusion_patch_list_get(ov->patches);
 	} else {
 		memset(m, 0, sizeof(*m));
 		m->base = fusion_entry_place(entry);
@@ -499,7 +500,7 @@ static void update_new(struct fusion_update *u, struct fusion_overlay *ov)
 {
 	u->change->new.base = ov->base;
 	u->change->new.top = ov->top;
-	u->change->new.patches = list_get(ov->patches);
+	u->change->new.patches = fusion_patch_list_get(ov->patches);
 }
 
 static void update_end(struct fusion_epoch_shard *shard,
@@ -516,7 +517,7 @@ static void update_end(struct fusion_epoch_shard *shard,
 	/* prepared, but not needed */
 	overlay_free(u->overlay);
 	u->overlay = NULL;
-	list_put(u->patches);
+	fusion_patch_list_put(u->patches);
 	u->patches = NULL;
 }
 
@@ -540,7 +541,7 @@ static void update_entry(struct fusion_map *map, struct fusion_chunk *chunk,
 	chunk->lists += lists;
 	atomic_long_add(lists * (long)list_bytes(map), &map->bytes);
 	if (old) {
-		list_put(old->patches);
+		fusion_patch_list_put(old->patches);
 		call_rcu(&old->rcu, overlay_free_rcu);
 	}
 }
@@ -558,6 +559,7 @@ void fusion_update_top(struct fusion_map *map, struct fusion_epoch_shard *shard,
 	ov->patches = NULL;
 	ov->epoch = map->epochs->current_number;
 	ov->converting = false;
+	ov->frozen = 0;
 	update_new(u, ov);
 	update_entry(map, u->chunk, entry, ov, 0);
 	update_end(shard, u);
@@ -568,6 +570,7 @@ static void update_patches(struct fusion_map *map, struct fusion_update *u,
 			   u64 *entry, u64 pages, const struct fusion_patch *first,
 			   u32 generation)
 {
+	struct fusion_overlay *was = fusion_entry_overlay(*entry);
 	struct fusion_mapping *old = &u->change->old;
 	struct fusion_overlay *ov = u->overlay;
 
@@ -581,6 +584,8 @@ static void update_patches(struct fusion_map *map, struct fusion_update *u,
 	ov->patches->patches.generation = generation;
 	ov->epoch = map->epochs->current_number;
 	ov->converting = false;
+	/* what was written anew is not what is being merged */
+	ov->frozen = was ? was->frozen & ~pages : 0;
 	update_new(u, ov);
 	update_entry(map, u->chunk, entry, ov, 0);
 }
@@ -593,6 +598,47 @@ void fusion_update_patch(struct fusion_map *map,
 	u64 *entry = update_begin(u);
 
 	update_patches(map, u, entry, pages, first, generation);
+	update_end(shard, u);
+}
+
+void fusion_update_unpatch(struct fusion_map *map,
+			   struct fusion_epoch_shard *shard,
+			   struct fusion_update *u, u64 pages,
+			   const struct fusion_patches *list)
+{
+	u64 *entry = update_begin(u);
+	struct fusion_overlay *was = fusion_entry_overlay(*entry);
+	struct fusion_patches *old, *new = &u->patches->patches;
+	struct fusion_overlay *ov = u->overlay;
+	u64 left;
+	unsigned int n = 0;
+
+	if (!was || !was->patches) {
+		/* nothing of it is left: a change that changes nothing */
+		u->change->new = u->change->old;
+		goto out;
+	}
+	old = &was->patches->patches;
+	pages = fusion_patches_same(old, list, pages);
+	new->mask = old->mask & ~pages;
+	new->generation = old->generation;
+	for (left = new->mask; left; left &= left - 1)
+		new->patch[n++] = *fusion_patch_of(old, fusion_ctz64(left));
+	if (!new->mask) {
+		memset(&u->change->new, 0, sizeof(u->change->new));
+		u->change->new.base = u->change->old.base;
+		update_entry(map, u->chunk, entry, NULL, u->change->old.base);
+		goto out;
+	}
+	u->overlay = NULL;
+	*ov = *was;
+	ov->patches = u->patches;
+	u->patches = NULL;
+	ov->epoch = map->epochs->current_number;
+	ov->frozen &= ~pages;
+	update_new(u, ov);
+	update_entry(map, u->chunk, entry, ov, 0);
+out:
 	update_end(shard, u);
 }
 
@@ -652,7 +698,7 @@ void fusion_update_rebase(struct fusion_map *map,
 
 	u->change->new = u->change->old;
 	u->change->new.base = place;
-	list_get(u->change->new.patches);
+	fusion_patch_list_get(u->change->new.patches);
 	if (ov)
 		WRITE_ONCE(ov->base, place);
 	else
@@ -666,8 +712,8 @@ void fusion_map_forget(struct fusion_map *map, struct list_head *changes)
 
 	list_for_each_entry_safe(c, next, changes, list) {
 		chunk_unpin(c->chunk);
-		list_put(c->old.patches);
-		list_put(c->new.patches);
+		fusion_patch_list_put(c->old.patches);
+		fusion_patch_list_put(c->new.patches);
 		kmem_cache_free(change_cache, c);
 	}
 	INIT_LIST_HEAD(changes);

@@ -32,12 +32,17 @@ struct fusion_patch_list {
 	struct fusion_patches patches;
 };
 
+/* @list may be NULL.  Readers find it for an RCU grace period more.  Any context. */
+struct fusion_patch_list *fusion_patch_list_get(struct fusion_patch_list *list);
+void fusion_patch_list_put(struct fusion_patch_list *list);
+
 struct fusion_overlay {
 	u64 base;
 	struct fusion_top top;		/* mask grows; the rest is constant */
 	struct fusion_patch_list *patches; /* NULL: it has a top */
 	u64 epoch;			/* of its last change; 0: on disk */
 	bool converting;		/* and not written since: convert.h */
+	u64 frozen;			/* patched pages that are not written in place */
 	struct rcu_head rcu;
 };
 
@@ -181,6 +186,14 @@ void fusion_update_patch(struct fusion_map *map,
 			 struct fusion_epoch_shard *shard,
 			 struct fusion_update *u, u64 pages,
 			 const struct fusion_patch *first, u32 generation);
+/*
+ * The patches of @pages are merged into the base, if they are still those of @list.
+ * Prepared for patches.  @list has them all.
+ */
+void fusion_update_unpatch(struct fusion_map *map,
+			   struct fusion_epoch_shard *shard,
+			   struct fusion_update *u, u64 pages,
+			   const struct fusion_patches *list);
 /*
  * The replicas of the top, or of the patches, are known to be equal (or not, 0).
  * Prepared for patches, if it may have any.

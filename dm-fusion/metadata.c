@@ -28,6 +28,7 @@ static const u32 md_value_bytes[FUSION_TREES] = {
 	[FUSION_TREE_STRIPES] = sizeof(struct fusion_disk_stripe),
 	[FUSION_TREE_BASE] = sizeof(struct fusion_disk_base),
 	[FUSION_TREE_TOPS] = sizeof(struct fusion_disk_top),
+	[FUSION_TREE_ROWS] = sizeof(struct fusion_disk_row),
 };
 
 /* Of any tree. */
@@ -258,7 +259,7 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 		return r;
 	for (i = 0; i < FUSION_TREES; i++) {
 		/* made with the first: see md_put() */
-		if (i == FUSION_TREE_PATCHES)
+		if (i == FUSION_TREE_PATCHES || i == FUSION_TREE_ROWS)
 			continue;
 		r = dm_btree_empty(&md->info[i], &md->root[i]);
 		if (r < 0)
@@ -354,6 +355,7 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 	BUILD_BUG_ON(sizeof(struct fusion_disk_top) != 40);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_patches) != 16);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_patch) != 24);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_row) != 448);
 
 	md = kzalloc(sizeof(*md), GFP_KERNEL);
 	if (!md) {
@@ -564,6 +566,7 @@ static int md_remove(struct fusion_md *md, enum fusion_tree tree, u64 key)
 
 	BUILD_BUG_ON(sizeof(struct fusion_disk_volume) > sizeof(value));
 	BUILD_BUG_ON(sizeof(union fusion_disk_patches_room) > sizeof(value));
+	BUILD_BUG_ON(sizeof(struct fusion_disk_row) > sizeof(value));
 	if (md->read_only)
 		return -EIO;
 	r = md_get(md, tree, key, value);
@@ -645,6 +648,27 @@ int fusion_md_next_patches(struct fusion_md *md, u32 volume, u64 *block,
 			   struct fusion_disk_patches *patches)
 {
 	return md_find(md, FUSION_TREE_PATCHES, volume, block, patches);
+}
+
+int fusion_md_put_row(struct fusion_md *md, u64 key, struct fusion_disk_row *row)
+{
+	if (!row)
+		return md_remove(md, FUSION_TREE_ROWS, key);
+	md->super.incompat |= FUSION_INCOMPAT_ROWS;
+	__dm_bless_for_disk(row);
+	return md_put(md, FUSION_TREE_ROWS, key, row);
+}
+
+int fusion_md_next_row(struct fusion_md *md, u64 *key, struct fusion_disk_row *row)
+{
+	u64 from = *key;
+
+	if (md->broken)
+		return -EIO;
+	if (!md->root[FUSION_TREE_ROWS])
+		return -ENODATA;
+	return dm_btree_lookup_next(&md->info[FUSION_TREE_ROWS],
+				    md->root[FUSION_TREE_ROWS], &from, key, row);
 }
 
 int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,

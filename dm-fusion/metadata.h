@@ -97,6 +97,11 @@ int fusion_md_put_patches(struct fusion_md *md, u32 volume, u64 block,
 int fusion_md_next_patches(struct fusion_md *md, u32 volume, u64 *block,
 			   struct fusion_disk_patches *patches);
 
+/* The record with fusion_row_key() @key; @row NULL: removed. */
+int fusion_md_put_row(struct fusion_md *md, u64 key, struct fusion_disk_row *row);
+/* The first at or after *@key; -ENODATA: there is none. */
+int fusion_md_next_row(struct fusion_md *md, u64 *key, struct fusion_disk_row *row);
+
 /* -ENODATA: FREE. */
 int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,
 			 struct fusion_disk_stripe *disk);

@@ -22,6 +22,7 @@ bool fusion_move_set(struct fusion_move *m, unsigned int i, u64 key, u64 from)
 	b->from = from;
 	b->mask = 0;
 	b->base = 0;
+	b->gated = false;
 	/* a volume that was made since, with the same number */
 	if (b->volume && b->volume->class != m->stripe->class) {
 		fusion_volume_put(b->volume);
@@ -40,6 +41,10 @@ void fusion_move_clear(struct fusion_move *m, unsigned int i)
 	if (m->slot[i].volume)
 		fusion_volume_put(m->slot[i].volume);
 	m->slot[i].volume = NULL;
+	if (m->slot[i].gated)
+		fusion_gate_leave(&m->pool->gates,
+				  fusion_place_stripe(m->slot[i].from));
+	m->slot[i].gated = false;
 }
 
 /* ---- the map ---- */

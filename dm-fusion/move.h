@@ -30,6 +30,7 @@ struct fusion_move_block {
 	u64 base;			/* below a top that is at @from; or 0 */
 	u64 mask;			/* pages of that top; 0: base is at @from */
 	u64 need;			/* pages that are to be read */
+	bool gated;			/* we are in the gate of its stripe */
 };
 
 struct fusion_move {

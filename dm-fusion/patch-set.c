@@ -24,14 +24,15 @@ static bool patches_limited(const struct fusion_space *s)
 	return atomic64_read(&s->patch_blocks) >= READ_ONCE(s->patch_limit);
 }
 
-static void patch_set_open(struct fusion_space *s, struct fusion_class *class)
+static void patch_set_open(struct fusion_space *s, struct fusion_class *class,
+			   bool over)
 {
 	unsigned int units = class->d * (s->block_sectors / FUSION_PAGE_SECTORS);
 	struct fusion_open *open = &class->patches;
 	struct fusion_set *set;
 
 	lockdep_assert_held(&class->lock);
-	if (patches_limited(s))
+	if (!over && patches_limited(s))
 		return;
 	set = kmalloc(struct_size(set, owner, units) + class->d,
 		      GFP_NOWAIT | __GFP_NOWARN);
@@ -108,7 +109,7 @@ static struct fusion_set *retire_fullest(struct fusion_open *open)
 
 struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 				     struct fusion_class *class, u64 key,
-				     unsigned int pages,
+				     unsigned int pages, bool over,
 				     struct fusion_patch *patch)
 {
 	struct fusion_open *open = &class->patches;
@@ -119,12 +120,12 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 
 	spin_lock_irqsave(&class->lock, flags);
 	if (open->count < OPEN_PATCH_SETS)
-		patch_set_open(s, class);
+		patch_set_open(s, class, over);
 	if (!choose_room(s, class, pages, &room)) {
-		if (!open->count || patches_limited(s))
+		if (!open->count || (!over && patches_limited(s)))
 			goto out;
 		retired = retire_fullest(open);
-		patch_set_open(s, class);
+		patch_set_open(s, class, over);
 		if (!choose_room(s, class, pages, &room))
 			goto out;
 	}
@@ -146,4 +147,19 @@ out:
 	if (retired)
 		fusion_set_record(s, retired);
 	return set;
+}
+
+void fusion_patch_sets_close(struct fusion_space *s, struct fusion_class *class)
+{
+	struct fusion_open *open = &class->patches;
+	struct fusion_set *set;
+	unsigned long flags;
+
+	do {
+		spin_lock_irqsave(&class->lock, flags);
+		set = open->count ? retire_fullest(open) : NULL;
+		spin_unlock_irqrestore(&class->lock, flags);
+		if (set)
+			fusion_set_record(s, set);
+	} while (READ_ONCE(open->count));
 }

@@ -29,6 +29,21 @@ unsigned int fusion_patches_run(const struct fusion_patches *patches,
 	return run;
 }
 
+u64 fusion_patches_same(const struct fusion_patches *a,
+			const struct fusion_patches *b, u64 pages)
+{
+	u64 left, same = 0;
+
+	for (left = a->mask & b->mask & pages; left; left &= left - 1) {
+		unsigned int page = fusion_ctz64(left);
+
+		if (fusion_patch_of(a, page)->at[0] ==
+		    fusion_patch_of(b, page)->at[0])
+			same |= 1ULL << page;
+	}
+	return same;
+}
+
 void fusion_patches_add(struct fusion_patches *patches,
 			const struct fusion_patches *old, u64 pages,
 			const struct fusion_patch *first)

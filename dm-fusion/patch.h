@@ -78,6 +78,10 @@ static inline unsigned int fusion_patch_slots(const struct fusion_patch *patch,
 unsigned int fusion_patches_run(const struct fusion_patches *patches,
 				unsigned int page, unsigned int limit);
 
+/* Those pages in @pages of which @a and @b have the same patch. */
+u64 fusion_patches_same(const struct fusion_patches *a,
+			const struct fusion_patches *b, u64 pages);
+
 /*
  * Into @patches, whose generation is left to the caller: those that @old, which may
  * be NULL, has of other pages than those in @pages, and of these, one behind the

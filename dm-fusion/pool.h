@@ -18,8 +18,10 @@
 
 #include "background.h"
 #include "block-lock.h"
+#include "gate.h"
 #include "ledger.h"
 #include "map.h"
+#include "selection.h"
 
 /* In order of severity: see mode.h. */
 enum fusion_mode {
@@ -166,6 +168,14 @@ struct fusion_scrub {
 	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
 };
 
+/* destage.c */
+struct fusion_destage {
+	struct fusion_background background;
+	struct fusion_selection selection;
+	u64 pages;			/* merged */
+	u64 rmw, rcw;			/* rows, by how their parity was computed */
+};
+
 /* passdown.c */
 struct fusion_passdown {
 	struct workqueue_struct *wq;
@@ -192,6 +202,7 @@ struct fusion_pool {
 	struct fusion_space space;
 	struct fusion_map map;
 	struct fusion_block_lock locks;
+	struct fusion_gates gates;
 	struct fusion_counters __percpu *counters;
 	struct workqueue_struct *io_wq;		/* resumes I/O; never waits for it */
 	struct workqueue_struct *large_wq;	/* begins large writes */
@@ -213,6 +224,7 @@ struct fusion_pool {
 	struct fusion_progress compacted;
 	struct fusion_victims victims;
 	struct fusion_scrub scrub;
+	struct fusion_destage destage;
 	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];
 

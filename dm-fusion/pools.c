@@ -12,6 +12,7 @@
 #include "passdown.h"
 #include "pools.h"
 #include "reclaim.h"
+#include "destage.h"
 #include "scrub.h"
 #include "set-table.h"
 #include "stripe.h"
@@ -147,6 +148,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_compact_init(pool);
 	mutex_init(&pool->background_lock);
 	fusion_scrub_init(pool);
+	fusion_destage_init(pool);
+	fusion_gates_init(&pool->gates);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
 	if (r) {
@@ -234,6 +237,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	flush_workqueue(pool->large_wq);
 	flush_workqueue(pool->io_wq);
 	fusion_background_stop(&pool->scrub.background);
+	fusion_background_stop(&pool->destage.background);
 	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
@@ -251,6 +255,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_map_exit(&pool->map);
 	fusion_sets_exit(&pool->space);
 	fusion_set_table_exit(&pool->space);
+	fusion_gates_exit(&pool->gates);
 	fusion_space_exit(&pool->space);
 	fusion_block_lock_exit(&pool->locks);
 	fusion_epochs_exit(&pool->epochs);
@@ -329,6 +334,8 @@ int fusion_pool_activate(struct fusion_pool *pool)
 		r = fusion_commit_transaction(pool);
 		mutex_unlock(&pool->commit_lock);
 	}
+	if (!r && !pool->activated && fusion_pool_writable(pool))
+		r = fusion_destage_redo(pool);
 	if (r)
 		return r;
 	pool->activated = true;
@@ -341,6 +348,7 @@ void fusion_pool_continue(struct fusion_pool *pool)
 {
 	fusion_reclaim_start(pool);
 	fusion_background_start(&pool->scrub.background);
+	fusion_background_start(&pool->destage.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
 	fusion_passdown_kick(pool);
@@ -355,6 +363,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_unlock(&fusion_pools_lock);
 	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
+	fusion_background_stop(&pool->destage.background);
 	/* it ends with its jobs, which may be what writes still wait for */
 	fusion_background_end(&pool->reclaim.request);
 	fusion_resync_stop(pool);

@@ -89,8 +89,15 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	r = scrub_enter(pool, stripe->class, id, &written, &grace);
 	if (r)
 		return r == -ENODATA ? 0 : r;
-	r = scrub_look(stripe, id, written);
+	/* who writes to it in place leaves it right */
+	r = -ENODATA;
+	if (fusion_gate_enter(&pool->gates, id, false)) {
+		r = scrub_look(stripe, id, written);
+		fusion_gate_leave(&pool->gates, id);
+	}
 	fusion_grace_leave(&pool->grace, grace);
+	if (r == -ENODATA)
+		return 0;
 	WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
 	if (r == -EILSEQ) {
 		WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);

@@ -371,6 +371,33 @@ int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *blo
 	return -EIO;
 }
 
+/* The class says how many parities a row has: that of the patches, if all are of one. */
+int fusion_space_decode_row(const struct fusion_space *s,
+			    const struct fusion_disk_row *disk, u64 key,
+			    struct fusion_row *row)
+{
+	u64 place[FUSION_MAX_REPLICAS];
+	struct fusion_patch first;
+	struct fusion_class *class;
+	unsigned int i, pages = s->block_sectors / FUSION_PAGE_SECTORS;
+
+	if (fusion_patch_decode(&disk->parity[0], pages, &first))
+		return -EINVAL;
+	fusion_patch_slots(&first, place);
+	if (!replicas_ok(s, place))
+		return -EINVAL;
+	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
+	if (fusion_row_decode(disk, key, class->d, class->p, pages, row))
+		return -EINVAL;
+	for (i = 0; i < class->p + fusion_popcount64(row->changed); i++) {
+		fusion_patch_slots(i < class->p ? &row->parity[i] :
+				   &row->patch[i - class->p], place);
+		if (!replicas_ok(s, place))
+			return -EINVAL;
+	}
+	return 0;
+}
+
 /* ---- drawing ---- */
 
 static u32 class_random(struct fusion_class *class)
@@ -459,6 +486,16 @@ void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
 		__clear_bit(fusion_stripe_index(stripe), b->held_bits);
 	else
 		fusion_space_free_locked(s, stripe);
+	spin_unlock_irqrestore(&b->class->lock, flags);
+}
+
+void fusion_space_hold(struct fusion_space *s, u64 stripe)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->class->lock, flags);
+	WARN_ON_ONCE(__test_and_set_bit(fusion_stripe_index(stripe), b->held_bits));
 	spin_unlock_irqrestore(&b->class->lock, flags);
 }
 

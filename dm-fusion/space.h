@@ -212,6 +212,14 @@ int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *blo
 			      struct fusion_patches *patches);
 
 /*
+ * The same for the record of a row with @key.  Its stripe may be one of which nothing
+ * is in use any more.
+ */
+int fusion_space_decode_row(const struct fusion_space *s,
+			    const struct fusion_disk_row *disk, u64 key,
+			    struct fusion_row *row);
+
+/*
  * Draw a stripe for a direct write.  It is held until
  * fusion_space_unhold().  -EAGAIN: call fusion_space_refill() and try again.
  * Any context.
@@ -222,6 +230,12 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 /* As above, for background work: also of the reserve.  Sleeps.  -ENOSPC. */
 int fusion_space_draw_reserved(struct fusion_space *s,
 			       struct fusion_class *class, u64 *stripe);
+
+/*
+ * Hold @stripe, which is live in the map, as one that was drawn is: it is in use until
+ * fusion_space_unhold(), also if all of it dies.
+ */
+void fusion_space_hold(struct fusion_space *s, u64 stripe);
 
 /*
  * A drawn stripe is live now (its changes are recorded) or, if not @live,

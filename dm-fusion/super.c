@@ -18,6 +18,7 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->base_root = cpu_to_le64(root[FUSION_TREE_BASE]);
 	disk->tops_root = cpu_to_le64(root[FUSION_TREE_TOPS]);
 	disk->patches_root = cpu_to_le64(root[FUSION_TREE_PATCHES]);
+	disk->rows_root = cpu_to_le64(root[FUSION_TREE_ROWS]);
 	disk->band_units = cpu_to_le32(s->band_units);
 	disk->bands = cpu_to_le32(s->bands);
 	disk->generation = cpu_to_le32(s->generation);
@@ -45,6 +46,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	root[FUSION_TREE_BASE] = le64_to_cpu(disk->base_root);
 	root[FUSION_TREE_TOPS] = le64_to_cpu(disk->tops_root);
 	root[FUSION_TREE_PATCHES] = le64_to_cpu(disk->patches_root);
+	root[FUSION_TREE_ROWS] = le64_to_cpu(disk->rows_root);
 	s->band_units = le32_to_cpu(disk->band_units);
 	s->bands = le32_to_cpu(disk->bands);
 	s->generation = le32_to_cpu(disk->generation);

@@ -282,7 +282,7 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 		return r;
 	io->set = fusion_patch_draw(&pool->space, io->volume->class,
 				    fusion_block_key(io->volume->id, io->block),
-				    hweight64(io->pages), &io->patch);
+				    hweight64(io->pages), false, &io->patch);
 	if (!io->set) {
 		fusion_update_cancel(&pool->map, &io->update);
 		return -EDQUOT;
@@ -383,7 +383,7 @@ static void write_look_top(const struct fusion_io *io, struct write_target *t,
 }
 
 static void write_look_patches(const struct fusion_io *io, struct write_target *t,
-			       const struct fusion_patches *patches)
+			       const struct fusion_patches *patches, u64 frozen)
 {
 	unsigned int page = fusion_ctz64(io->pages), pages = hweight64(io->pages);
 	const struct fusion_patch *patch;
@@ -391,7 +391,7 @@ static void write_look_patches(const struct fusion_io *io, struct write_target *
 	t->patched = true;
 	t->mask = patches->mask;
 	t->generation = patches->generation;
-	if (io->pages & ~t->mask ||
+	if (io->pages & (~t->mask | frozen) ||
 	    fusion_patches_run(patches, page, pages) < pages)
 		return;
 	patch = fusion_patch_of(patches, page);
@@ -426,7 +426,8 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 		if (likely(!ov->patches))
 			write_look_top(io, t, &ov->top);
 		else
-			write_look_patches(io, t, &ov->patches->patches);
+			write_look_patches(io, t, &ov->patches->patches,
+					   READ_ONCE(ov->frozen));
 	}
 	rcu_read_unlock();
 	return 0;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Destage: patches are merged into the RAID stripes that their blocks are in.
+ *
+ * The one change of sealed stripes.  A batch is what is live in the oldest set for
+ * patches, and whatever else is patched in the same blocks:
+ *
+ *	1. The pages are frozen: writes to them take fresh places from now on.  The
+ *	   stripes are held, and nobody else is in their gates (gate.h).
+ *	2. The new parity is computed, row by row (selection.h), and written to patches
+ *	   of its own; a commit stores a record of each row (row.h) with the patches of
+ *	   data and parity.
+ *	3. Data and parity are written in place.
+ *	4. The patches leave the map, unless they were overwritten or have gone with
+ *	   their blocks; the next commit, which flushes what 3 has written, removes the
+ *	   records.
+ *
+ * What a power cut leaves: before 2's commit nothing has changed.  Between the
+ * commits a row may be torn in any way, but its record has all that is to be there,
+ * and the blocks are read from their patches; the next start writes it once more,
+ * before anything else (fusion_destage_redo()).  There is no write hole.
+ */
+#ifndef DM_FUSION_DESTAGE_H
+#define DM_FUSION_DESTAGE_H
+
+#include "pool.h"
+
+void fusion_destage_init(struct fusion_pool *pool);
+
+/*
+ * Destage all that can be, one batch after the other, and wait.  Errors: of I/O, of
+ * the map, of a commit; -ENOMEM, -ENOSPC; -EINTR.
+ */
+int fusion_destage_all(struct fusion_pool *pool);
+
+/*
+ * Write the rows that have records in place, and remove these.  Before any I/O;
+ * sleeps.
+ */
+int fusion_destage_redo(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_DESTAGE_H */

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * I/O of single pages.  See pages.h.
+ */
+#include <linux/slab.h>
+
+#include "io.h"
+#include "pages.h"
+
+struct page_io {
+	struct fusion_pages *io;
+	struct fusion_member *member;
+	struct bio bio;
+	struct bio_vec vec;
+};
+
+static void pages_drop(struct fusion_pages *io)
+{
+	if (atomic_dec_and_test(&io->pending))
+		complete(&io->done);
+}
+
+void fusion_pages_fail(struct fusion_pages *io, int error)
+{
+	cmpxchg(&io->error, 0, error);
+}
+
+static void page_end_io(struct bio *bio)
+{
+	struct page_io *p = container_of(bio, struct page_io, bio);
+	struct fusion_pages *io = p->io;
+
+	if (op_is_write(bio_op(bio)))
+		fusion_member_end_write(p->member);
+	else
+		fusion_member_end_read(p->member);
+	if (bio->bi_status)
+		fusion_pages_fail(io, blk_status_to_errno(bio->bi_status));
+	bio_uninit(bio);
+	kfree(p);
+	pages_drop(io);
+}
+
+void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool)
+{
+	io->pool = pool;
+	io->error = 0;
+	atomic_set(&io->pending, 1);
+	init_completion(&io->done);
+}
+
+void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
+			 void *data, blk_opf_t opf)
+{
+	struct page_io *p = data ? kmalloc(sizeof(*p), GFP_NOIO) : NULL;
+
+	if (!p) {
+		fusion_pages_fail(io, -ENOMEM);
+		return;
+	}
+	p->io = io;
+	bio_init(&p->bio, io->pool->member[0].bdev, &p->vec, 1, opf);
+	p->member = fusion_aim(io->pool, &p->bio, place, page);
+	p->bio.bi_end_io = page_end_io;
+	__bio_add_page(&p->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
+	atomic_inc(&io->pending);
+	fusion_member_background(p->member, 1 << FUSION_PAGE_SHIFT);
+	fusion_member_start(p->member);
+	submit_bio_noacct(&p->bio);
+}
+
+int fusion_pages_end(struct fusion_pages *io)
+{
+	pages_drop(io);
+	wait_for_completion_io(&io->done);
+	return io->error;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The new parity of a row of pages of which some change: what is read for it, and how
+ * it is computed.  For RAID-5 by xor_blocks(), for RAID-6 by raid6_call, as all
+ * parity; both are sums, so that what changes in the data changes them likewise.
+ */
+#ifndef DM_FUSION_PARITY_H
+#define DM_FUSION_PARITY_H
+
+#include "pages.h"
+#include "selection.h"
+
+struct fusion_parity_row {
+	u64 written;			/* slots that parity covers */
+	bool rmw;			/* chosen by fusion_parity_read() */
+	void *new[FUSION_MAX_MEMBERS];	/* pages by slot: what changes, and parity */
+	void *old[FUSION_MAX_MEMBERS];	/* what is read for it */
+};
+
+/* Pages that a row of @class may need at most. */
+static inline unsigned int fusion_parity_row_pages(const struct fusion_class *class)
+{
+	return 2 * class->k;
+}
+
+/*
+ * Choose, and read what is needed: of the pages that change, what is in their patches,
+ * which is to be written; and of the stripe's pages.
+ */
+void fusion_parity_read(struct fusion_pages *io, struct fusion_parity_row *p,
+			const struct fusion_class *class,
+			const struct fusion_row *row,
+			const struct fusion_selection *selection);
+
+/* Compute the new parity, when all is read.  Uses the FPU: in a worker. */
+void fusion_parity_compute(struct fusion_parity_row *p,
+			   const struct fusion_class *class, u64 changed);
+
+/* Write what changes, and the parity, to their places in the stripe. */
+void fusion_parity_write(struct fusion_pages *io,
+			 const struct fusion_parity_row *p,
+			 const struct fusion_class *class,
+			 const struct fusion_row *row);
+
+void fusion_parity_free(struct fusion_parity_row *p);
+
+#endif /* DM_FUSION_PARITY_H */
