@@ -240,3 +240,79 @@ patched() { counter new_patch; }
 	[ $patched -gt 0 ]
 	verify "${devs[@]}"
 }
+
+@test "patches are merged into their stripes" {
+	raid_volume 4
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) $((1 + b % 2))
+	done
+	[ "$(patched)" -eq 41 ]
+	message destage
+	[ "$(counter destaged)" -eq 61 ]
+	flush
+	[ "$(space replicated)" -eq 0 ]
+	as_written
+	parity_fits
+	# and once more the same pages
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) $((1 + b % 2))
+	done
+	as_written
+	message destage
+	[ "$(counter destaged)" -eq 122 ]
+	stop_pool
+	start_pool
+	volume_device 0 $((4 << 11))
+	as_written
+	parity_fits
+	[ "$(counter patch_area)" -eq 0 ]
+}
+
+@test "patches are merged into stripes with two parities" {
+	make_pool
+	message set patch_percent 20
+	volume 0 4 4 2
+	model=$BATS_TEST_TMPDIR/model
+	random 1024 >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) 1
+	done
+	message destage
+	[ "$(counter destaged)" -eq 41 ]
+	as_written
+	parity_fits
+}
+
+# Until there is nothing to send messages to.
+destage_on() {
+	while message destage 2>/dev/null; do :; done
+}
+
+# bats test_tags=smp
+@test "$cuts power cuts while patches are merged" {
+	member_sectors=$((120 << 11))
+	make_pool
+	make_volumes
+	destaged=0
+	for ((round = 701; round <= 700 + cuts; round++)); do
+		message set patch_percent 10
+		message set soft_percent 0
+		message convert
+		destage_on 3>&- &
+		pid=$!
+		run_and_cut $round --max-size 8192 "${devs[@]}"
+		wait $pid || :
+		destaged=$((destaged + $(counter destaged)))
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		[ $((round % 2)) -eq 0 ] || message resync
+		verify "${devs[@]}"
+		parity_fits
+	done
+	echo "$destaged pages were merged"
+	[ $destaged -gt 0 ]
+}
