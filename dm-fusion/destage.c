@@ -11,8 +11,10 @@
 #include "mode.h"
 #include "parity.h"
 #include "patch-set.h"
+#include "reclaim.h"
 #include "set-table.h"
 #include "volume-table.h"
+#include "waiters.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -28,12 +30,14 @@ struct destage_block {
 	u64 base;			/* its place in the stripe */
 	u64 pages;			/* that are merged */
 	struct fusion_patch_list *list;	/* as it was frozen; a reference */
+	struct fusion_update update;	/* pins the chunk, and so the mark */
 };
 
 /* A row that is written. */
 struct destage_row {
 	struct fusion_row_change *begin, *end;
 	struct fusion_set *set[FUSION_MAX_PARITY]; /* that the parity is written to */
+	bool dropped;			/* one of its pages has been overwritten */
 	struct fusion_parity_row row;
 };
 
@@ -148,7 +152,8 @@ static bool destage_page(struct destage *b, const struct destage_stripe *s,
 	if (!row)
 		return false;
 	r = &row->begin->row;
-	if (hweight64(r->changed) == FUSION_ROW_PATCHES)
+	if (hweight64(r->changed) == FUSION_ROW_PATCHES ||
+	    r->changed & (1ULL << slot))
 		return false;
 	at = hweight64(r->changed & fusion_mask(0, slot));
 	for (i = hweight64(r->changed); i > at; i--)
@@ -195,7 +200,6 @@ static int destage_gather(struct destage *b, u64 key)
 	struct destage_block *d = &b->block[b->blocks];
 	struct fusion_pool *pool = b->pool;
 	struct fusion_hold hold;
-	struct fusion_update u;
 	int r;
 
 	memset(d, 0, sizeof(*d));
@@ -203,8 +207,8 @@ static int destage_gather(struct destage *b, u64 key)
 	if (!d->volume)
 		return 0;
 	d->block = key & (FUSION_MAX_BLOCKS - 1);
-	/* pins the chunk, so that the mark is not lost meanwhile */
-	r = fusion_volume_prepare(d->volume, d->block, FUSION_UPDATE_ENTRY, &u);
+	r = fusion_volume_prepare(d->volume, d->block, FUSION_UPDATE_PATCHES,
+				  &d->update);
 	if (r)
 		goto out;
 	if (d->volume->class == b->class &&
@@ -213,11 +217,11 @@ static int destage_gather(struct destage *b, u64 key)
 		destage_freeze(b, d);
 		fusion_hold_drop(&pool->locks, &hold);
 	}
-	fusion_update_cancel(&pool->map, &u);
 	if (d->pages) {
 		b->blocks++;
 		return 0;
 	}
+	fusion_update_cancel(&pool->map, &d->update);
 out:
 	fusion_patch_list_put(d->list);
 	fusion_volume_put(d->volume);
@@ -226,6 +230,9 @@ out:
 
 static int destage_choose(struct destage *b, const struct fusion_set *set)
 {
+	/* of the map's cache no more than a part is pinned */
+	unsigned long blocks = min_t(unsigned long, BATCH_BLOCKS,
+				     fusion_map_chunks(&b->pool->map) / 4 + 1);
 	unsigned int i, bytes;
 	u64 last = FUSION_NO_OWNER;
 	int r = 0;
@@ -234,7 +241,7 @@ static int destage_choose(struct destage *b, const struct fusion_set *set)
 	for (i = 0; !r && i < set->units; i++) {
 		u64 key = set->owner[i];
 
-		if (b->blocks == BATCH_BLOCKS || b->stripes == BATCH_BLOCKS ||
+		if (b->blocks == blocks || b->stripes == BATCH_BLOCKS ||
 		    b->rows * bytes >= BATCH_BYTES)
 			break;
 		/* one that is seen again is frozen then */
@@ -265,14 +272,25 @@ static int destage_read(struct destage *b)
 /* Places for the parity of @row. */
 static int destage_draw(struct destage *b, struct destage_row *row)
 {
-	unsigned int i;
+	struct fusion_pool *pool = b->pool;
+	unsigned int i = 0, tries = 0;
+	int r;
 
-	for (i = 0; i < b->class->p; i++) {
-		row->set[i] = fusion_patch_draw(&b->pool->space, b->class,
+	while (i < b->class->p) {
+		row->set[i] = fusion_patch_draw(&pool->space, b->class,
 						FUSION_NO_OWNER, 1, true,
 						&row->begin->row.parity[i]);
-		if (!row->set[i])
+		if (row->set[i]) {
+			i++;
+			continue;
+		}
+		if (tries++)
 			return -ENOSPC;
+		r = fusion_space_refill(&pool->space, b->class,
+					fusion_set_stripes(b->class),
+					&pool->commit_lock);
+		if (r)
+			return r;
 	}
 	return 0;
 }
@@ -307,23 +325,93 @@ static int destage_write_parity(struct destage *b)
 	return r ? r : (int)j;
 }
 
+static struct destage_row *destage_find_row(struct destage *b,
+					    const struct destage_block *d,
+					    unsigned int page)
+{
+	unsigned int i;
+
+	for (i = 0; i < b->rows; i++)
+		if (b->row[i].end->row.stripe == fusion_place_stripe(d->base) &&
+		    b->row[i].end->row.page == page)
+			return &b->row[i];
+	return NULL;
+}
+
+/* The overlay of @d's block now; its chunk is pinned.  Under rcu_read_lock(). */
+static struct fusion_overlay *destage_overlay(struct destage *b,
+					      const struct destage_block *d)
+{
+	return fusion_entry_overlay(fusion_map_entry(&b->pool->map, d->volume->id,
+						     d->block));
+}
+
+/*
+ * Drop the rows of which a page has left the map since it was frozen.  While a shard
+ * of the epoch is locked: what has not left yet does so in this epoch, or later, so
+ * that the record is a reference before that one goes.
+ */
+static bool destage_drop(struct destage *b)
+{
+	bool any = false;
+	unsigned int i;
+	u64 lost;
+
+	rcu_read_lock();
+	for (i = 0; i < b->blocks; i++) {
+		struct destage_block *d = &b->block[i];
+		struct fusion_overlay *ov = destage_overlay(b, d);
+
+		lost = d->pages;
+		if (ov && ov->patches)
+			lost &= ~fusion_patches_same(&ov->patches->patches,
+						     &d->list->patches, lost);
+		any |= lost;
+		for (; lost; lost &= lost - 1)
+			destage_find_row(b, d, fusion_ctz64(lost))->dropped = true;
+	}
+	rcu_read_unlock();
+	return any;
+}
+
+/* What of their blocks was in rows that were dropped is not merged. */
+static void destage_dropped(struct destage *b)
+{
+	unsigned int i;
+	u64 left;
+
+	for (i = 0; i < b->blocks; i++) {
+		struct destage_block *d = &b->block[i];
+
+		for (left = d->pages; left; left &= left - 1)
+			if (destage_find_row(b, d, fusion_ctz64(left))->dropped)
+				d->pages &= ~(left & -left);
+	}
+}
+
 /* The records of all rows enter an epoch, which is committed. */
 static int destage_record(struct destage *b)
 {
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
 	unsigned int i;
+	bool dropped;
 
 	for (i = 0; i < b->rows; i++) {
 		b->row[i].end->row = b->row[i].begin->row;
 		b->row[i].end->written = true;
 	}
 	shard = fusion_epoch_enter(&b->pool->epochs, &flags);
+	dropped = destage_drop(b);
 	for (i = 0; i < b->rows; i++) {
+		if (b->row[i].dropped)
+			continue;
 		list_add_tail(&b->row[i].begin->list, &shard->rows);
 		b->row[i].begin = NULL;
 	}
 	fusion_epoch_exit(shard, flags);
+	if (dropped)
+		destage_dropped(b);
 	return fusion_commit(b->pool);
 }
 
@@ -345,28 +433,39 @@ static int destage_write(struct destage *b)
 
 	fusion_pages_begin(&io, b->pool);
 	for (i = 0; i < b->rows; i++)
-		fusion_parity_write(&io, &b->row[i].row, b->class,
-				    &b->row[i].end->row);
+		if (!b->row[i].dropped)
+			fusion_parity_write(&io, &b->row[i].row, b->class,
+					    &b->row[i].end->row);
 	return fusion_pages_end(&io);
 }
 
 /* ---- 4: the switch ---- */
 
-/* One that fails keeps its patches: what they say is still so. */
+/* Nothing of @d's block, which is held, is frozen any more. */
+static void destage_thaw_held(struct destage *b, struct destage_block *d)
+{
+	struct fusion_overlay *ov;
+
+	rcu_read_lock();
+	ov = destage_overlay(b, d);
+	if (ov)
+		WRITE_ONCE(ov->frozen, 0);
+	rcu_read_unlock();
+}
+
 static void destage_switch(struct destage *b, struct destage_block *d)
 {
 	struct fusion_pool *pool = b->pool;
 	u64 key = fusion_block_key(d->volume->id, d->block);
 	struct fusion_epoch_shard *shard;
 	struct fusion_hold hold;
-	struct fusion_update u;
 	unsigned long flags;
 
-	if (fusion_volume_prepare(d->volume, d->block, FUSION_UPDATE_PATCHES, &u))
-		return;
 	fusion_hold_take_wait(&pool->locks, &hold, key, FUSION_HOLD_EXCLUSIVE);
+	/* while it is pinned */
+	destage_thaw_held(b, d);
 	shard = fusion_epoch_enter(&pool->epochs, &flags);
-	fusion_update_unpatch(&pool->map, shard, &u, d->pages,
+	fusion_update_unpatch(&pool->map, shard, &d->update, d->pages,
 			      &d->list->patches);
 	fusion_epoch_exit(shard, flags);
 	fusion_hold_drop(&pool->locks, &hold);
@@ -377,11 +476,19 @@ static int destage_end(struct destage *b)
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
 	unsigned int i;
+	int r;
 
-	for (i = 0; i < b->blocks; i++)
+	for (i = 0; i < b->blocks; i++) {
+		/* the records are references: commits may come in between */
+		r = fusion_commit_crowded(b->pool) ? fusion_commit(b->pool) : 0;
+		if (r)
+			return r;
 		destage_switch(b, &b->block[i]);
+	}
 	shard = fusion_epoch_enter(&b->pool->epochs, &flags);
 	for (i = 0; i < b->rows; i++) {
+		if (b->row[i].dropped)
+			continue;
 		list_add_tail(&b->row[i].end->list, &shard->rows);
 		b->row[i].end = NULL;
 	}
@@ -395,17 +502,10 @@ static void destage_thaw(struct destage *b, struct destage_block *d)
 {
 	struct fusion_pool *pool = b->pool;
 	u64 key = fusion_block_key(d->volume->id, d->block);
-	struct fusion_overlay *ov;
 	struct fusion_hold hold;
-	u64 entry;
 
 	fusion_hold_take_wait(&pool->locks, &hold, key, FUSION_HOLD_EXCLUSIVE);
-	rcu_read_lock();
-	entry = fusion_map_entry(&pool->map, d->volume->id, d->block);
-	ov = entry == FUSION_ENTRY_MISS ? NULL : fusion_entry_overlay(entry);
-	if (ov)
-		WRITE_ONCE(ov->frozen, 0);
-	rcu_read_unlock();
+	destage_thaw_held(b, d);
 	fusion_hold_drop(&pool->locks, &hold);
 }
 
@@ -417,6 +517,8 @@ static void destage_give_up(struct destage *b)
 	for (i = 0; i < b->blocks; i++)
 		destage_thaw(b, &b->block[i]);
 	destage_leave_all(b);
+	/* writes to these pages may have waited for space */
+	fusion_waiters_freed(b->pool);
 }
 
 static void destage_free(struct destage *b)
@@ -429,6 +531,8 @@ static void destage_free(struct destage *b)
 		kfree(b->row[i].end);
 	}
 	for (i = 0; i < b->blocks; i++) {
+		if (b->block[i].update.chunk)
+			fusion_update_cancel(&b->pool->map, &b->block[i].update);
 		fusion_patch_list_put(b->block[i].list);
 		fusion_volume_put(b->block[i].volume);
 	}
@@ -441,7 +545,9 @@ static void destage_count(struct destage *b)
 	unsigned int i;
 
 	for (i = 0; i < b->rows; i++)
-		if (b->row[i].row.rmw)
+		if (b->row[i].dropped)
+			continue;
+		else if (b->row[i].row.rmw)
 			WRITE_ONCE(stats->rmw, stats->rmw + 1);
 		else
 			WRITE_ONCE(stats->rcw, stats->rcw + 1);
@@ -466,12 +572,15 @@ static int destage_steps(struct destage *b)
 	destage_put_sets(b);
 	if (!r)
 		r = destage_write(b);
+	if (r == -ENOMEM || r == -EIO)
+		r = destage_write(b);
 	if (!r)
 		r = destage_end(b);
 	if (r) {
 		/* the records say what is to be there: the next start does it */
-		DMERR("%s: patches could not be merged (%d): that is done at the next start",
+		DMERR("%s: patches could not be merged (%d): the pool is read-only until its next start, which does it",
 		      fusion_pool_name(b->pool), r);
+		fusion_pool_set_mode(b->pool, FUSION_RO);
 		return r;
 	}
 	destage_count(b);
@@ -479,16 +588,16 @@ static int destage_steps(struct destage *b)
 	return 0;
 }
 
-/* 1; 0: there is nothing, or nothing of the oldest set can be destaged now. */
-static int destage_batch(struct fusion_pool *pool)
+/* The oldest set up to @number.  -ENOENT: there is none. */
+static int destage_batch(struct fusion_pool *pool, u64 number)
 {
 	struct fusion_set *set;
 	struct destage *b;
 	int r;
 
-	set = fusion_sets_take_patches(&pool->space);
+	set = fusion_sets_take_patches(&pool->space, number);
 	if (!set)
-		return 0;
+		return -ENOENT;
 	r = fusion_space_load(&pool->space, set->class, &pool->commit_lock);
 	b = r ? NULL : kvzalloc(sizeof(*b), GFP_NOIO);
 	if (!r && !b)
@@ -500,7 +609,7 @@ static int destage_batch(struct fusion_pool *pool)
 		if (r)
 			destage_give_up(b);
 		else if (b->rows)
-			r = destage_steps(b) ?: 1;
+			r = destage_steps(b);
 		else
 			destage_leave_all(b);
 		destage_free(b);
@@ -515,22 +624,30 @@ static int destage_pass(struct fusion_background *background)
 						background);
 	struct fusion_pool *pool = container_of(d, struct fusion_pool, destage);
 	unsigned int i;
+	u64 number;
 	int r;
 
+	if (fusion_background_stopping(background))
+		return -EINTR;
 	if (!fusion_pool_writable(pool))
 		return -EROFS;
+	r = fusion_reclaim_load(pool);
+	if (r)
+		return r;
 	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
 		fusion_patch_sets_close(&pool->space, pool->space.class[i]);
 	r = fusion_commit(pool);
-	if (r)
-		return r;
-	do {
+	number = fusion_sets_youngest(&pool->space);
+	while (!r) {
 		if (fusion_background_stopping(background))
 			return -EINTR;
-		r = destage_batch(pool);
+		if (READ_ONCE(pool->metadata_low))
+			return -ENOSPC;
+		/* one that stays is the youngest then */
+		r = destage_batch(pool, number);
 		cond_resched();
-	} while (r > 0);
-	return r;
+	}
+	return r == -ENOENT ? 0 : r;
 }
 
 int fusion_destage_all(struct fusion_pool *pool)
@@ -580,8 +697,8 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	return 0;
 }
 
-/* What the record's patches say, to or from memory; or memory to the stripe. */
-static void redo_io(struct fusion_pages *io, struct redo_row *row, bool write)
+/* Replica @n of what the record's patches say, to memory. */
+static void redo_read(struct fusion_pages *io, struct redo_row *row, unsigned int n)
 {
 	const struct fusion_row *r = &row->change->row;
 	u64 left;
@@ -594,16 +711,27 @@ static void redo_io(struct fusion_pages *io, struct redo_row *row, bool write)
 		const struct fusion_patch *patch = i < d ?
 			fusion_row_patch(r, i) : &r->parity[i - d];
 
-		if (write) {
-			fusion_pages_submit(io, fusion_place(r->stripe, i),
-					    r->page, row->data[i], REQ_OP_WRITE);
-			continue;
-		}
-		row->data[i] = (void *)__get_free_page(GFP_NOIO);
-		fusion_pages_submit(io, fusion_patch_slot(patch->at[0]),
+		if (!row->data[i])
+			row->data[i] = (void *)__get_free_page(GFP_NOIO);
+		fusion_pages_submit(io, fusion_patch_slot(patch->at[n]),
 				    fusion_patch_at(patch), row->data[i],
 				    REQ_OP_READ);
 	}
+}
+
+/* Memory to the stripe. */
+static void redo_write(struct fusion_pages *io, struct redo_row *row)
+{
+	const struct fusion_row *r = &row->change->row;
+	u64 left;
+
+	if (!row->class)
+		return;
+	left = r->changed | fusion_mask(row->class->d, row->class->p);
+	for (; left; left &= left - 1)
+		fusion_pages_submit(io, fusion_place(r->stripe, fusion_ctz64(left)),
+				    r->page, row->data[fusion_ctz64(left)],
+				    REQ_OP_WRITE);
 }
 
 static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
@@ -612,15 +740,22 @@ static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
 	struct fusion_epoch_shard *shard;
 	struct fusion_pages io;
 	unsigned long flags;
-	unsigned int i, pass;
-	int r = 0;
+	unsigned int i, n;
+	int r = -EIO;
 
-	for (pass = 0; !r && pass < 2; pass++) {
+	/* all replicas of what has a record are equal */
+	for (n = 0; r && n < 2; n++) {
 		fusion_pages_begin(&io, pool);
 		for (i = 0; i < rows; i++)
-			redo_io(&io, &row[i], pass);
+			redo_read(&io, &row[i], n);
 		r = fusion_pages_end(&io);
 	}
+	if (r)
+		return r;
+	fusion_pages_begin(&io, pool);
+	for (i = 0; i < rows; i++)
+		redo_write(&io, &row[i]);
+	r = fusion_pages_end(&io);
 	if (r)
 		return r;
 	shard = fusion_epoch_enter(&pool->epochs, &flags);
@@ -648,10 +783,11 @@ int fusion_destage_redo(struct fusion_pool *pool)
 {
 	struct redo_row *row;
 	unsigned int rows = 0;
+	bool all = false;
 	u64 key = 0;
 	int r = 0;
 
-	while (!r) {
+	while (!r && !all) {
 		row = kvcalloc(REDO_ROWS, sizeof(*row), GFP_NOIO);
 		if (!row)
 			return -ENOMEM;
@@ -662,9 +798,12 @@ int fusion_destage_redo(struct fusion_pool *pool)
 				rows++;
 		}
 		mutex_unlock(&pool->commit_lock);
-		if (rows && (!r || r == -ENODATA))
-			r = redo_rows(pool, row, rows) ?: r;
+		all = r == -ENODATA;
+		if (all)
+			r = 0;
+		if (rows && !r)
+			r = redo_rows(pool, row, rows);
 		redo_free(row);
 	}
-	return r == -ENODATA ? 0 : r;
+	return r;
 }

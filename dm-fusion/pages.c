@@ -35,7 +35,7 @@ static void page_end_io(struct bio *bio)
 	else
 		fusion_member_end_read(p->member);
 	if (bio->bi_status)
-		fusion_pages_fail(io, blk_status_to_errno(bio->bi_status));
+		fusion_pages_fail(io, -EIO);
 	bio_uninit(bio);
 	kfree(p);
 	pages_drop(io);

@@ -22,7 +22,7 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 			 void *data, blk_opf_t opf);
 /* Have it end with @error, unless it has one. */
 void fusion_pages_fail(struct fusion_pages *io, int error);
-/* Wait for all; the first error. */
+/* Wait for all; the first error: -EIO, -ENOMEM, or that of fusion_pages_fail(). */
 int fusion_pages_end(struct fusion_pages *io);
 
 #endif /* DM_FUSION_PAGES_H */

@@ -228,7 +228,7 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 
 /* ---- the jobs ---- */
 
-static int reclaim_load(struct fusion_pool *pool)
+int fusion_reclaim_load(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	int r = 0;
@@ -267,7 +267,7 @@ static void reclaim_job(struct work_struct *work)
 	atomic_inc(&rc->running);
 	job->lacked = false;
 	fusion_round_note(job);
-	r = reclaim_load(pool);
+	r = fusion_reclaim_load(pool);
 	while (!r) {
 		if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool)) {
 			r = -EINTR;
@@ -450,7 +450,7 @@ static int reclaim_request(struct fusion_background *b)
 	struct fusion_pool *pool = pool_of(rc);
 	int r;
 
-	r = reclaim_load(pool);
+	r = fusion_reclaim_load(pool);
 	if (r)
 		return r;
 	rc->error = 0;

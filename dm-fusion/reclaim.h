@@ -40,4 +40,7 @@ int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u64 value,
 const char *fusion_reclaim_setting(struct fusion_pool *pool, unsigned int i,
 				   u32 *value);
 
+/* Complete the table of sets, after a start.  Sleeps. */
+int fusion_reclaim_load(struct fusion_pool *pool);
+
 #endif /* DM_FUSION_RECLAIM_H */

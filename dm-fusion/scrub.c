@@ -84,19 +84,20 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	struct fusion_pool *pool = stripe->pool;
 	unsigned int grace;
 	u64 written;
+	bool in;
 	int r;
 
 	r = scrub_enter(pool, stripe->class, id, &written, &grace);
 	if (r)
 		return r == -ENODATA ? 0 : r;
 	/* who writes to it in place leaves it right */
-	r = -ENODATA;
-	if (fusion_gate_enter(&pool->gates, id, false)) {
+	in = fusion_gate_enter(&pool->gates, id, false);
+	if (in) {
 		r = scrub_look(stripe, id, written);
 		fusion_gate_leave(&pool->gates, id);
 	}
 	fusion_grace_leave(&pool->grace, grace);
-	if (r == -ENODATA)
+	if (!in)
 		return 0;
 	WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
 	if (r == -EILSEQ) {

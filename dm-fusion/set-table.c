@@ -198,13 +198,15 @@ struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
 	return found;
 }
 
-struct fusion_set *fusion_sets_take_patches(struct fusion_space *s)
+struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number)
 {
 	struct fusion_set *set;
 
 	mutex_lock(&s->sets_lock);
 	set = list_first_entry_or_null(&s->patch_sets_by_age, struct fusion_set,
 				       age);
+	if (set && set->number > number)
+		set = NULL;
 	if (set)
 		table_take(set);
 	mutex_unlock(&s->sets_lock);

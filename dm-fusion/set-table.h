@@ -58,8 +58,8 @@ unsigned int fusion_sets_take_sparse(struct fusion_space *s,
  */
 bool fusion_sets_enter(struct fusion_space *s, struct fusion_set *set,
 		       unsigned int *grace);
-/* The oldest set for patches that nobody has taken, likewise. */
-struct fusion_set *fusion_sets_take_patches(struct fusion_space *s);
+/* The oldest set for patches up to @number, likewise. */
+struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number);
 /* A taken set stays in the table, as the youngest.  May free it. */
 void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set);
 /* As above, as old as it was: it is somebody else's to try. */
