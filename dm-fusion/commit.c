@@ -38,7 +38,7 @@ static void commit_fail(struct fusion_pool *pool)
  */
 static void commit_measure(struct fusion_pool *pool)
 {
-	u64 free_blocks, blocks;
+	u64 free_blocks, blocks, low;
 	u64 limit;
 
 	if (fusion_md_usage(pool->md, &free_blocks, &blocks)) {
@@ -51,8 +51,9 @@ static void commit_measure(struct fusion_pool *pool)
 	limit = clamp_t(u64, limit, EPOCH_CHANGES_MIN, EPOCH_CHANGES_MAX);
 	WRITE_ONCE(pool->shard_limit,
 		   max_t(u64, 1, limit / (pool->epochs.mask + 1)));
-	WRITE_ONCE(pool->metadata_low,
-		   free_blocks < min_t(u64, METADATA_RESERVE, blocks / 4));
+	low = min_t(u64, METADATA_RESERVE, blocks / 4);
+	WRITE_ONCE(pool->metadata_low, free_blocks < low);
+	WRITE_ONCE(pool->metadata_short, free_blocks < low + low / 2);
 }
 
 /* Let the freed stripes go, once those freed before them have gone. */
@@ -64,9 +65,10 @@ static void commit_bury(struct fusion_pool *pool)
 	fusion_grace_start(&pool->grace);
 }
 
-static bool commit_freeing(struct fusion_pool *pool)
+bool fusion_commit_freeing(struct fusion_pool *pool)
 {
-	return pool->space.has_dying || fusion_grace_busy(&pool->grace);
+	return READ_ONCE(pool->space.has_dying) ||
+		fusion_grace_busy(&pool->grace);
 }
 
 /* A grace period has ended; in a worker. */
@@ -230,7 +232,7 @@ int fusion_commit(struct fusion_pool *pool)
 	else
 		WRITE_ONCE(pool->epochs.committed, number);
 	commit_forget(pool, &records);
-	freeing = commit_freeing(pool);
+	freeing = fusion_commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);
 
 	while ((bio = bio_list_pop(&bios))) {

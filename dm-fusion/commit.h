@@ -44,6 +44,9 @@ int fusion_commit(struct fusion_pool *pool);
  */
 int fusion_commit_and_free(struct fusion_pool *pool);
 
+/* Is something that has died on its way to be free?  A hint. */
+bool fusion_commit_freeing(struct fusion_pool *pool);
+
 /*
  * Commit the open transaction as it is, after changes made to it directly
  * under commit_lock (held).  Freed stripes go their way.  A failure makes the

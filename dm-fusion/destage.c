@@ -18,8 +18,11 @@
 
 #define DM_MSG_PREFIX "fusion"
 
+#define BATCH_SETS	8
 #define BATCH_BLOCKS	512
 #define BATCH_ROWS	512
+/* While there is little metadata, of which each row takes some for a while. */
+#define BATCH_ROWS_SHORT	32
 /* Memory for pages of rows. */
 #define BATCH_BYTES	(16 << 20)
 
@@ -50,7 +53,11 @@ struct destage_stripe {
 struct destage {
 	struct fusion_pool *pool;
 	struct fusion_class *class;
-	unsigned int blocks, rows, stripes;
+	unsigned int sets, blocks, rows, stripes;
+	unsigned int max_blocks, max_rows;
+	bool crossed;			/* other batches are in the way */
+	u64 pages;			/* read and written */
+	struct fusion_set *set[BATCH_SETS];
 	struct destage_block block[BATCH_BLOCKS];
 	struct destage_stripe stripe[BATCH_BLOCKS];
 	struct destage_row row[BATCH_ROWS];
@@ -91,8 +98,10 @@ static struct destage_stripe *destage_enter(struct destage *b, u64 stripe)
 	for (i = 0; i < b->stripes; i++)
 		if (b->stripe[i].stripe == stripe)
 			return &b->stripe[i];
-	if (!fusion_gate_enter(&pool->gates, stripe, true))
+	if (!fusion_gate_enter(&pool->gates, stripe, true)) {
+		b->crossed |= fusion_gate_alone(&pool->gates, stripe);
 		return NULL;
+	}
 	mutex_lock(&pool->commit_lock);
 	r = fusion_md_get_stripe(pool->md, stripe, &disk);
 	mutex_unlock(&pool->commit_lock);
@@ -122,7 +131,7 @@ static struct destage_row *destage_row(struct destage *b,
 		    row->begin->row.page == page)
 			return row;
 	}
-	if (b->rows == BATCH_ROWS)
+	if (b->rows == b->max_rows)
 		return NULL;
 	row = &b->row[b->rows];
 	memset(row, 0, sizeof(*row));
@@ -176,9 +185,13 @@ static void destage_freeze(struct destage *b, struct destage_block *d)
 						   d->block));
 	/* held: the overlay stays, and what it says but for the base's moving */
 	rcu_read_unlock();
-	if (!ov || !ov->patches || ov->frozen ||
+	if (!ov || !ov->patches ||
 	    fusion_unsynced(pool, ov->patches->patches.generation))
 		return;
+	if (ov->frozen) {
+		b->crossed = true;
+		return;
+	}
 	d->base = READ_ONCE(ov->base);
 	s = destage_enter(b, fusion_place_stripe(d->base));
 	if (!s)
@@ -228,22 +241,22 @@ out:
 	return r;
 }
 
+/* Is there room for more? */
+static bool destage_full(const struct destage *b)
+{
+	return b->blocks == b->max_blocks || b->stripes == BATCH_BLOCKS ||
+		b->rows == b->max_rows;
+}
+
 static int destage_choose(struct destage *b, const struct fusion_set *set)
 {
-	/* of the map's cache no more than a part is pinned */
-	unsigned long blocks = min_t(unsigned long, BATCH_BLOCKS,
-				     fusion_map_chunks(&b->pool->map) / 4 + 1);
-	unsigned int i, bytes;
 	u64 last = FUSION_NO_OWNER;
+	unsigned int i;
 	int r = 0;
 
-	bytes = fusion_parity_row_pages(b->class) << FUSION_PAGE_SHIFT;
-	for (i = 0; !r && i < set->units; i++) {
+	for (i = 0; !r && i < set->units && !destage_full(b); i++) {
 		u64 key = set->owner[i];
 
-		if (b->blocks == blocks || b->stripes == BATCH_BLOCKS ||
-		    b->rows * bytes >= BATCH_BYTES)
-			break;
 		/* one that is seen again is frozen then */
 		if (key == FUSION_NO_OWNER || key == last)
 			continue;
@@ -254,19 +267,50 @@ static int destage_choose(struct destage *b, const struct fusion_set *set)
 	return r;
 }
 
+/* What there is in the oldest sets up to @number, of one class. */
+static int destage_choose_all(struct destage *b, u64 number)
+{
+	struct fusion_set *set;
+	int r = 0;
+
+	while (!r && b->sets < BATCH_SETS && !destage_full(b)) {
+		set = fusion_sets_take_patches(&b->pool->space, number, b->class);
+		if (!set)
+			break;
+		b->set[b->sets++] = set;
+		r = destage_choose(b, set);
+	}
+	return r;
+}
+
 /* ---- 2: parity ---- */
+
+static int destage_pages_end(struct destage *b, struct fusion_pages *io)
+{
+	struct fusion_destage *stats = &b->pool->destage;
+	int r = fusion_pages_end(io);
+
+	atomic64_add(io->count[READ], &stats->read_pages);
+	atomic64_add(io->count[WRITE], &stats->written_pages);
+	b->pages += io->count[READ] + io->count[WRITE];
+	return r;
+}
 
 static int destage_read(struct destage *b)
 {
-	struct fusion_selection *selection = &b->pool->destage.selection;
+	const struct fusion_tunables *t = &b->pool->reclaim.tunables;
+	struct fusion_selection selection = {
+		.mode = READ_ONCE(t->write_select),
+		.bias = READ_ONCE(t->rmw_bias),
+	};
 	struct fusion_pages io;
 	unsigned int i;
 
 	fusion_pages_begin(&io, b->pool);
 	for (i = 0; i < b->rows; i++)
 		fusion_parity_read(&io, &b->row[i].row, b->class,
-				   &b->row[i].begin->row, selection);
-	return fusion_pages_end(&io);
+				   &b->row[i].begin->row, &selection);
+	return destage_pages_end(b, &io);
 }
 
 /* Places for the parity of @row. */
@@ -286,8 +330,7 @@ static int destage_draw(struct destage *b, struct destage_row *row)
 		}
 		if (tries++)
 			return -ENOSPC;
-		r = fusion_space_refill(&pool->space, b->class,
-					fusion_set_stripes(b->class),
+		r = fusion_patch_refill(&pool->space, b->class, true,
 					&pool->commit_lock);
 		if (r)
 			return r;
@@ -300,7 +343,7 @@ static int destage_write_parity(struct destage *b)
 	u64 place[FUSION_MAX_REPLICAS];
 	struct fusion_pages io;
 	unsigned int i, j, n;
-	int r = 0;
+	int r = 0, error;
 
 	fusion_pages_begin(&io, b->pool);
 	for (i = 0; !r && i < b->rows; i++) {
@@ -321,8 +364,8 @@ static int destage_write_parity(struct destage *b)
 						    REQ_OP_WRITE);
 		}
 	}
-	j = fusion_pages_end(&io);
-	return r ? r : (int)j;
+	error = destage_pages_end(b, &io);
+	return r ? r : error;
 }
 
 static struct destage_row *destage_find_row(struct destage *b,
@@ -436,7 +479,7 @@ static int destage_write(struct destage *b)
 		if (!b->row[i].dropped)
 			fusion_parity_write(&io, &b->row[i].row, b->class,
 					    &b->row[i].end->row);
-	return fusion_pages_end(&io);
+	return destage_pages_end(b, &io);
 }
 
 /* ---- 4: the switch ---- */
@@ -545,15 +588,10 @@ static void destage_count(struct destage *b)
 	unsigned int i;
 
 	for (i = 0; i < b->rows; i++)
-		if (b->row[i].dropped)
-			continue;
-		else if (b->row[i].row.rmw)
-			WRITE_ONCE(stats->rmw, stats->rmw + 1);
-		else
-			WRITE_ONCE(stats->rcw, stats->rcw + 1);
+		if (!b->row[i].dropped)
+			atomic64_inc(b->row[i].row.rmw ? &stats->rmw : &stats->rcw);
 	for (i = 0; i < b->blocks; i++)
-		WRITE_ONCE(stats->pages,
-			   stats->pages + hweight64(b->block[i].pages));
+		atomic64_add(hweight64(b->block[i].pages), &stats->pages);
 }
 
 static int destage_steps(struct destage *b)
@@ -588,222 +626,78 @@ static int destage_steps(struct destage *b)
 	return 0;
 }
 
-/* The oldest set up to @number.  -ENOENT: there is none. */
-static int destage_batch(struct fusion_pool *pool, u64 number)
+/* Sets of which nothing could be merged now become the youngest. */
+static void destage_give_back(struct destage *b, bool again)
+{
+	struct fusion_space *s = &b->pool->space;
+
+	while (b->sets) {
+		struct fusion_set *set = b->set[--b->sets];
+
+		if (again)
+			fusion_sets_put_back(s, set);
+		else
+			fusion_sets_give_back(s, set);
+	}
+}
+
+static int destage_batch(struct destage *b, u64 number)
+{
+	int r;
+
+	r = fusion_space_load(&b->pool->space, b->class, &b->pool->commit_lock);
+	if (!r)
+		r = destage_choose(b, b->set[0]);
+	if (!r)
+		r = destage_choose_all(b, number);
+	if (!r && b->rows)
+		return destage_steps(b);
+	destage_give_up(b);
+	if (r)
+		return r;
+	return b->crossed ? -EBUSY : -EAGAIN;
+}
+
+static void destage_limits(struct destage *b)
+{
+	struct fusion_pool *pool = b->pool;
+
+	/* of the map's cache no more than a part is pinned */
+	b->max_blocks = min_t(unsigned long, BATCH_BLOCKS,
+			      fusion_map_chunks(&pool->map) / 8 + 1);
+	b->max_rows = BATCH_BYTES / (fusion_parity_row_pages(b->class) <<
+				     FUSION_PAGE_SHIFT);
+	b->max_rows = min(b->max_rows, READ_ONCE(pool->metadata_short) ?
+			  BATCH_ROWS_SHORT : BATCH_ROWS);
+}
+
+int fusion_destage_next(struct fusion_pool *pool, u64 number, u64 *pages)
 {
 	struct fusion_set *set;
 	struct destage *b;
 	int r;
 
-	set = fusion_sets_take_patches(&pool->space, number);
+	set = fusion_sets_take_patches(&pool->space, number, NULL);
 	if (!set)
 		return -ENOENT;
-	r = fusion_space_load(&pool->space, set->class, &pool->commit_lock);
-	b = r ? NULL : kvzalloc(sizeof(*b), GFP_NOIO);
-	if (!r && !b)
-		r = -ENOMEM;
-	if (!r) {
-		b->pool = pool;
-		b->class = set->class;
-		r = destage_choose(b, set);
-		if (r)
-			destage_give_up(b);
-		else if (b->rows)
-			r = destage_steps(b);
-		else
-			destage_leave_all(b);
-		destage_free(b);
-	}
-	fusion_sets_give_back(&pool->space, set);
-	return r;
-}
-
-static int destage_pass(struct fusion_background *background)
-{
-	struct fusion_destage *d = container_of(background, struct fusion_destage,
-						background);
-	struct fusion_pool *pool = container_of(d, struct fusion_pool, destage);
-	unsigned int i;
-	u64 number;
-	int r;
-
-	if (fusion_background_stopping(background))
-		return -EINTR;
-	if (!fusion_pool_writable(pool))
-		return -EROFS;
-	r = fusion_reclaim_load(pool);
-	if (r)
-		return r;
-	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
-		fusion_patch_sets_close(&pool->space, pool->space.class[i]);
-	r = fusion_commit(pool);
-	number = fusion_sets_youngest(&pool->space);
-	while (!r) {
-		if (fusion_background_stopping(background))
-			return -EINTR;
-		if (READ_ONCE(pool->metadata_low))
-			return -ENOSPC;
-		/* one that stays is the youngest then */
-		r = destage_batch(pool, number);
-		cond_resched();
-	}
-	return r == -ENOENT ? 0 : r;
-}
-
-int fusion_destage_all(struct fusion_pool *pool)
-{
-	return fusion_background_run(&pool->destage.background, pool->slow_wq);
-}
-
-void fusion_destage_init(struct fusion_pool *pool)
-{
-	fusion_background_init(&pool->destage.background, destage_pass);
-}
-
-/* ---- after a start ---- */
-
-#define REDO_ROWS	64
-
-struct redo_row {
-	struct fusion_row_change *change;
-	struct fusion_class *class;	/* NULL: nothing of its stripe is in use */
-	void *data[FUSION_MAX_MEMBERS];	/* by slot */
-};
-
-/* The next row, from *@key on.  -ENODATA: there is none. */
-static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
-{
-	struct fusion_disk_row disk;
-	u64 stripe;
-	int r;
-
-	r = fusion_md_next_row(pool->md, key, &disk);
-	if (r)
-		return r;
-	stripe = *key >> FUSION_PAGE_BITS;
-	row->change = kzalloc(sizeof(*row->change), GFP_NOIO);
-	if (!row->change)
+	b = kvmalloc(sizeof(*b), GFP_NOIO);
+	if (!b) {
+		fusion_sets_give_back(&pool->space, set);
 		return -ENOMEM;
-	row->change->written = true;
-	r = fusion_space_decode_row(&pool->space, &disk, *key, &row->change->row);
-	if (r) {
-		DMERR("%s: metadata has an impossible row %llx",
-		      fusion_pool_name(pool), *key);
-		return r;
 	}
-	if (fusion_space_place_ok(&pool->space, fusion_place(stripe, 0)))
-		row->class = fusion_space_class_of(&pool->space, stripe);
-	++*key;
-	return 0;
-}
-
-/* Replica @n of what the record's patches say, to memory. */
-static void redo_read(struct fusion_pages *io, struct redo_row *row, unsigned int n)
-{
-	const struct fusion_row *r = &row->change->row;
-	u64 left;
-
-	if (!row->class)
-		return;
-	left = r->changed | fusion_mask(row->class->d, row->class->p);
-	for (; left; left &= left - 1) {
-		unsigned int i = fusion_ctz64(left), d = row->class->d;
-		const struct fusion_patch *patch = i < d ?
-			fusion_row_patch(r, i) : &r->parity[i - d];
-
-		if (!row->data[i])
-			row->data[i] = (void *)__get_free_page(GFP_NOIO);
-		fusion_pages_submit(io, fusion_patch_slot(patch->at[n]),
-				    fusion_patch_at(patch), row->data[i],
-				    REQ_OP_READ);
-	}
-}
-
-/* Memory to the stripe. */
-static void redo_write(struct fusion_pages *io, struct redo_row *row)
-{
-	const struct fusion_row *r = &row->change->row;
-	u64 left;
-
-	if (!row->class)
-		return;
-	left = r->changed | fusion_mask(row->class->d, row->class->p);
-	for (; left; left &= left - 1)
-		fusion_pages_submit(io, fusion_place(r->stripe, fusion_ctz64(left)),
-				    r->page, row->data[fusion_ctz64(left)],
-				    REQ_OP_WRITE);
-}
-
-static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
-		     unsigned int rows)
-{
-	struct fusion_epoch_shard *shard;
-	struct fusion_pages io;
-	unsigned long flags;
-	unsigned int i, n;
-	int r = -EIO;
-
-	/* all replicas of what has a record are equal */
-	for (n = 0; r && n < 2; n++) {
-		fusion_pages_begin(&io, pool);
-		for (i = 0; i < rows; i++)
-			redo_read(&io, &row[i], n);
-		r = fusion_pages_end(&io);
-	}
-	if (r)
-		return r;
-	fusion_pages_begin(&io, pool);
-	for (i = 0; i < rows; i++)
-		redo_write(&io, &row[i]);
-	r = fusion_pages_end(&io);
-	if (r)
-		return r;
-	shard = fusion_epoch_enter(&pool->epochs, &flags);
-	for (i = 0; i < rows; i++) {
-		list_add_tail(&row[i].change->list, &shard->rows);
-		row[i].change = NULL;
-	}
-	fusion_epoch_exit(shard, flags);
-	return fusion_commit(pool);
-}
-
-static void redo_free(struct redo_row *row)
-{
-	unsigned int i, j;
-
-	for (i = 0; i < REDO_ROWS; i++) {
-		kfree(row[i].change);
-		for (j = 0; j < FUSION_MAX_MEMBERS; j++)
-			free_page((unsigned long)row[i].data[j]);
-	}
-	kvfree(row);
-}
-
-int fusion_destage_redo(struct fusion_pool *pool)
-{
-	struct redo_row *row;
-	unsigned int rows = 0;
-	bool all = false;
-	u64 key = 0;
-	int r = 0;
-
-	while (!r && !all) {
-		row = kvcalloc(REDO_ROWS, sizeof(*row), GFP_NOIO);
-		if (!row)
-			return -ENOMEM;
-		mutex_lock(&pool->commit_lock);
-		for (rows = 0; !r && rows < REDO_ROWS;) {
-			r = redo_next(pool, &key, &row[rows]);
-			if (!r)
-				rows++;
-		}
-		mutex_unlock(&pool->commit_lock);
-		all = r == -ENODATA;
-		if (all)
-			r = 0;
-		if (rows && !r)
-			r = redo_rows(pool, row, rows);
-		redo_free(row);
-	}
+	b->pool = pool;
+	b->class = set->class;
+	b->set[0] = set;
+	b->sets = 1;
+	b->blocks = 0;
+	b->rows = 0;
+	b->stripes = 0;
+	b->crossed = false;
+	b->pages = 0;
+	destage_limits(b);
+	r = destage_batch(b, number);
+	*pages = b->pages;
+	destage_give_back(b, !r || r == -EBUSY);
+	destage_free(b);
 	return r;
 }

@@ -2,7 +2,7 @@
 /*
  * Destage: patches are merged into the RAID stripes that their blocks are in.
  *
- * The one change of sealed stripes.  A batch is what is live in the oldest set for
+ * The one change of sealed stripes.  A batch is what is live in the oldest sets for
  * patches, and whatever else is patched in the same blocks:
  *
  *	1. The pages are frozen: writes to them take fresh places from now on.  The
@@ -25,13 +25,22 @@
 
 #include "pool.h"
 
-void fusion_destage_init(struct fusion_pool *pool);
+/* Batches at a time. */
+#define FUSION_DESTAGES		4
+
+static inline int fusion_destage_batches(const struct fusion_pool *pool)
+{
+	return READ_ONCE(pool->metadata_short) ? 1 : FUSION_DESTAGES;
+}
 
 /*
- * Destage all that can be, one batch after the other, and wait.  Errors: of I/O, of
- * the map, of a commit; -ENOMEM, -ENOSPC; -EINTR.
+ * Merge what can be of the oldest sets for patches up to @number, one batch, and wait;
+ * *@pages: how many were read and written for it.  -ENOENT: there are none that
+ * nobody has taken; -EAGAIN: none that can be now: they are the youngest then; -EBUSY:
+ * other batches were in the way; -ENOSPC, -ENOMEM; errors of I/O, of the map, of a
+ * commit.
  */
-int fusion_destage_all(struct fusion_pool *pool);
+int fusion_destage_next(struct fusion_pool *pool, u64 number, u64 *pages);
 
 /*
  * Write the rows that have records in place, and remove these.  Before any I/O;

@@ -41,6 +41,11 @@ bool fusion_gate_enter(struct fusion_gates *g, u64 stripe, bool alone)
 	return true;
 }
 
+bool fusion_gate_alone(struct fusion_gates *g, u64 stripe)
+{
+	return gate_in(g, stripe) == ALONE;
+}
+
 void fusion_gate_leave(struct fusion_gates *g, u64 stripe)
 {
 	unsigned long in;

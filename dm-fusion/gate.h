@@ -22,6 +22,8 @@ void fusion_gates_exit(struct fusion_gates *g);
 
 /* False: somebody is in it who cannot be there at once with us, or no memory. */
 bool fusion_gate_enter(struct fusion_gates *g, u64 stripe, bool alone);
+/* Is somebody alone in it? */
+bool fusion_gate_alone(struct fusion_gates *g, u64 stripe);
 void fusion_gate_leave(struct fusion_gates *g, u64 stripe);
 
 #endif /* DM_FUSION_GATE_H */

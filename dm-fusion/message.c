@@ -2,7 +2,6 @@
 /*
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
-#include "destage.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
@@ -89,11 +88,6 @@ static int msg_convert(struct fusion_pool *pool, char **argv)
 	return fusion_reclaim_all(pool);
 }
 
-static int msg_destage(struct fusion_pool *pool, char **argv)
-{
-	return fusion_destage_all(pool);
-}
-
 static int msg_set(struct fusion_pool *pool, char **argv)
 {
 	u64 value;
@@ -165,7 +159,6 @@ static const struct {
 	  msg_resize_volume },
 	{ "resync", 1, false, "resync", msg_resync },
 	{ "convert", 1, true, "convert", msg_convert },
-	{ "destage", 1, true, "destage", msg_destage },
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
 };

@@ -45,8 +45,11 @@ void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool)
 {
 	io->pool = pool;
 	io->error = 0;
+	io->count[READ] = 0;
+	io->count[WRITE] = 0;
 	atomic_set(&io->pending, 1);
 	init_completion(&io->done);
+	blk_start_plug(&io->plug);
 }
 
 void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
@@ -64,6 +67,7 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 	p->bio.bi_end_io = page_end_io;
 	__bio_add_page(&p->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
 	atomic_inc(&io->pending);
+	io->count[op_is_write(opf)]++;
 	fusion_member_background(p->member, 1 << FUSION_PAGE_SHIFT);
 	fusion_member_start(p->member);
 	submit_bio_noacct(&p->bio);
@@ -71,6 +75,7 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 
 int fusion_pages_end(struct fusion_pages *io)
 {
+	blk_finish_plug(&io->plug);
 	pages_drop(io);
 	wait_for_completion_io(&io->done);
 	return io->error;

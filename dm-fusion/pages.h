@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * I/O of many single pages at once, and memory for them.
+ * I/O of many single pages at once: begun, submitted and ended by one thread, which
+ * does not wait in between but for memory.
  */
 #ifndef DM_FUSION_PAGES_H
 #define DM_FUSION_PAGES_H
@@ -11,6 +12,8 @@
 
 struct fusion_pages {
 	struct fusion_pool *pool;
+	struct blk_plug plug;		/* neighbours may go together */
+	unsigned int count[2];		/* pages read, and written */
 	atomic_t pending;
 	int error;			/* the first */
 	struct completion done;

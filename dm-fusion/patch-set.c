@@ -24,18 +24,33 @@ static bool patches_limited(const struct fusion_space *s)
 	return atomic64_read(&s->patch_blocks) >= READ_ONCE(s->patch_limit);
 }
 
+static unsigned int patch_units(const struct fusion_space *s,
+				const struct fusion_class *class)
+{
+	return class->d * (s->block_sectors / FUSION_PAGE_SECTORS);
+}
+
+/* And behind the owners how much of each slot is drawn. */
+static size_t patch_set_bytes(const struct fusion_space *s,
+			      const struct fusion_class *class)
+{
+	return struct_size((struct fusion_set *)NULL, owner,
+			   patch_units(s, class)) + class->d;
+}
+
 static void patch_set_open(struct fusion_space *s, struct fusion_class *class,
 			   bool over)
 {
-	unsigned int units = class->d * (s->block_sectors / FUSION_PAGE_SECTORS);
+	unsigned int units = patch_units(s, class);
 	struct fusion_open *open = &class->patches;
 	struct fusion_set *set;
 
 	lockdep_assert_held(&class->lock);
 	if (!over && patches_limited(s))
 		return;
-	set = kmalloc(struct_size(set, owner, units) + class->d,
-		      GFP_NOWAIT | __GFP_NOWARN);
+	set = kmalloc(patch_set_bytes(s, class), GFP_NOWAIT | __GFP_NOWARN);
+	if (!set)
+		swap(set, open->spare);
 	if (!set || !fusion_set_begin(s, class, set, units))
 		return;
 	set->patches = true;
@@ -149,17 +164,14 @@ out:
 	return set;
 }
 
-void fusion_patch_sets_close(struct fusion_space *s, struct fusion_class *class)
+int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
+			bool over, struct mutex *commit_lock)
 {
-	struct fusion_open *open = &class->patches;
-	struct fusion_set *set;
-	unsigned long flags;
+	int r;
 
-	do {
-		spin_lock_irqsave(&class->lock, flags);
-		set = open->count ? retire_fullest(open) : NULL;
-		spin_unlock_irqrestore(&class->lock, flags);
-		if (set)
-			fusion_set_record(s, set);
-	} while (READ_ONCE(open->count));
+	if (!over && patches_limited(s))
+		return -EDQUOT;
+	r = fusion_open_spare(class, &class->patches, patch_set_bytes(s, class));
+	return r ? r : fusion_space_refill(s, class, fusion_set_stripes(class),
+					   commit_lock);
 }

@@ -20,16 +20,20 @@
  * Draw places for @pages neighbouring pages of the block with @key, at most
  * FUSION_MAX_PATCHES: the first into @patch, the others are behind it.  @over: also
  * beyond the area's limit, as the background does that makes it smaller.  The set is
- * held until fusion_set_put().  NULL: the area is at its limit, or there is no free
- * stripe or no memory right now.  Any context.
+ * held until fusion_set_put().  NULL: call fusion_patch_refill() and try again.  Any
+ * context.
  */
 struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 				     struct fusion_class *class, u64 key,
 				     unsigned int pages, bool over,
 				     struct fusion_patch *patch);
 
-/* Draw nothing more from the open sets of @class: they close. */
-void fusion_patch_sets_close(struct fusion_space *s, struct fusion_class *class);
+/*
+ * Get what a draw needs, as fusion_set_refill() does.  -EDQUOT: not before the area is
+ * smaller.  Sleeps.
+ */
+int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
+			bool over, struct mutex *commit_lock);
 
 /* Which of the owners of a set is that of @page of @slot? */
 static inline unsigned int fusion_patch_unit(const struct fusion_set *set,

@@ -28,6 +28,7 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		/* FusionRAID, section 3.3: 40 MB/s a member */
 		.load_kib = 40000000 / 1024,
 		.low_water_percent = 5,
+		.patch_percent = 1,
 	};
 }
 
@@ -88,25 +89,42 @@ u32 fusion_writers_share(u64 available, u64 zone)
 	return share < SHARE_MIN ? SHARE_MIN : share;
 }
 
+/* To make an area smaller, which takes @taken blocks of at most @limit. */
+static enum fusion_effort area_effort(const struct fusion_tunables *t,
+				      const struct fusion_stock *s, u64 taken,
+				      u64 limit, u64 oldest_ms, u64 idle_ms,
+				      bool waiting)
+{
+	if (!taken)
+		return FUSION_REST;
+	if (waiting || taken >= limit ||
+	    fusion_stock_available(s) < fusion_slow_zone(s->total))
+		return FUSION_INSIST;
+	if (t->paused)
+		return FUSION_REST;
+	if (taken >= limit / 100 * t->soft_percent ||
+	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
+	    (t->idle_ms && idle_ms >= t->idle_ms))
+		return FUSION_YIELD;
+	return FUSION_REST;
+}
+
 enum fusion_effort fusion_convert_effort(const struct fusion_tunables *t,
 					 const struct fusion_stock *s,
 					 u64 oldest_ms, u64 idle_ms,
 					 bool waiting)
 {
-	u64 limit = fusion_replica_limit(t, s);
+	return area_effort(t, s, s->replicated, fusion_replica_limit(t, s),
+			   oldest_ms, idle_ms, waiting);
+}
 
-	if (!s->replicated)
-		return FUSION_REST;
-	if (waiting || s->replicated >= limit ||
-	    fusion_stock_available(s) < fusion_slow_zone(s->total))
-		return FUSION_INSIST;
-	if (t->paused)
-		return FUSION_REST;
-	if (s->replicated >= limit / 100 * t->soft_percent ||
-	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
-	    (t->idle_ms && idle_ms >= t->idle_ms))
-		return FUSION_YIELD;
-	return FUSION_REST;
+enum fusion_effort fusion_destage_effort(const struct fusion_tunables *t,
+					 const struct fusion_stock *s,
+					 u64 oldest_ms, u64 idle_ms,
+					 bool waiting)
+{
+	return area_effort(t, s, s->patched, fusion_patch_limit(t, s), oldest_ms,
+			   idle_ms, waiting);
 }
 
 enum fusion_effort fusion_compact_effort(u64 available, u64 zone, bool waiting)

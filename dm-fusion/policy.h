@@ -21,6 +21,8 @@ struct fusion_tunables {
 	u32 load_kib;		/* a second, on a member: above it, others wait */
 	u32 rate_kib;		/* a second: of background I/O; 0: no limit */
 	u32 low_water_percent;	/* of the pool; see fusion_low_water() */
+	u32 write_select;	/* enum fusion_select, and the bias: selection.h */
+	u32 rmw_bias;
 };
 
 void fusion_tunables_default(struct fusion_tunables *t);
@@ -37,6 +39,7 @@ struct fusion_stock {		/* blocks */
 	u64 free;
 	u64 reserve;		/* of @free: for the background alone */
 	u64 replicated;		/* in closed sets, live or not */
+	u64 patched;		/* in sets for patches, open or not */
 };
 
 /* What is free to those who write. */
@@ -102,6 +105,12 @@ u32 fusion_writers_share(u64 available, u64 zone);
  * members have had no load; @waiting: somebody waits for space.
  */
 enum fusion_effort fusion_convert_effort(const struct fusion_tunables *t,
+					 const struct fusion_stock *s,
+					 u64 oldest_ms, u64 idle_ms,
+					 bool waiting);
+
+/* Destage: the same for the patch area. */
+enum fusion_effort fusion_destage_effort(const struct fusion_tunables *t,
 					 const struct fusion_stock *s,
 					 u64 oldest_ms, u64 idle_ms,
 					 bool waiting);

@@ -21,7 +21,6 @@
 #include "gate.h"
 #include "ledger.h"
 #include "map.h"
-#include "selection.h"
 
 /* In order of severity: see mode.h. */
 enum fusion_mode {
@@ -54,6 +53,7 @@ struct fusion_waiter {
 	bool judged;			/* a commit it waited for did not help */
 	bool grows;			/* for a block that is not there yet */
 	bool alone;			/* has asked for company: not again */
+	bool unmerged;			/* no patches can be merged for it */
 	u32 until;			/* volume->large_ended: no longer than that */
 	blk_status_t status;
 	struct fusion_volume *volume;
@@ -160,6 +160,7 @@ struct fusion_reclaim {
 	u64 busy;			/* members with too much load */
 	atomic64_t rate_bytes;		/* that may be moved yet */
 	bool slowed;			/* a job ended for want of these */
+	bool crossed;			/* or as others were in the way */
 };
 
 /* scrub.c */
@@ -170,10 +171,10 @@ struct fusion_scrub {
 
 /* destage.c */
 struct fusion_destage {
-	struct fusion_background background;
-	struct fusion_selection selection;
-	u64 pages;			/* merged */
-	u64 rmw, rcw;			/* rows, by how their parity was computed */
+	atomic_t running;		/* batches */
+	atomic64_t pages;		/* merged */
+	atomic64_t rmw, rcw;		/* rows, by how their parity was computed */
+	atomic64_t read_pages, written_pages;
 };
 
 /* passdown.c */
@@ -241,12 +242,14 @@ struct fusion_pool {
 	struct bio_list flush_bios;
 	u64 commits;
 	unsigned int shard_limit;	/* changes a shard should not exceed */
-	bool metadata_low;
+	bool metadata_low;		/* no new places are taken */
+	bool metadata_short;		/* nor, long before, patches */
 
 	/* Waiters: waiters.c */
 	spinlock_t waiters_lock;
 	struct list_head waiters;	/* for space */
 	struct list_head crowd;		/* for room in the epoch */
+	struct list_head unpatched;	/* for room in the patch area */
 	struct list_head parked;	/* it is known that there is no space */
 	u64 freed;			/* times that space became free */
 	struct delayed_work parked_timeout;

@@ -148,7 +148,6 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_compact_init(pool);
 	mutex_init(&pool->background_lock);
 	fusion_scrub_init(pool);
-	fusion_destage_init(pool);
 	fusion_gates_init(&pool->gates);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
@@ -237,7 +236,6 @@ static void pool_destroy(struct fusion_pool *pool)
 	flush_workqueue(pool->large_wq);
 	flush_workqueue(pool->io_wq);
 	fusion_background_stop(&pool->scrub.background);
-	fusion_background_stop(&pool->destage.background);
 	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
@@ -348,7 +346,6 @@ void fusion_pool_continue(struct fusion_pool *pool)
 {
 	fusion_reclaim_start(pool);
 	fusion_background_start(&pool->scrub.background);
-	fusion_background_start(&pool->destage.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
 	fusion_passdown_kick(pool);
@@ -363,7 +360,6 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_unlock(&fusion_pools_lock);
 	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
-	fusion_background_stop(&pool->destage.background);
 	/* it ends with its jobs, which may be what writes still wait for */
 	fusion_background_end(&pool->reclaim.request);
 	fusion_resync_stop(pool);

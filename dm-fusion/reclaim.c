@@ -8,11 +8,14 @@
 #include "commit.h"
 #include "compact.h"
 #include "convert.h"
+#include "destage.h"
 #include "mode.h"
 #include "reclaim.h"
 #include "round.h"
+#include "selection.h"
 #include "set-table.h"
 #include "trace.h"
+#include "waiters.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -33,6 +36,12 @@ static u64 reclaim_idle_ms(const struct fusion_reclaim *rc)
 	return jiffies_to_msecs(jiffies - READ_ONCE(rc->busy_since));
 }
 
+/* Would what sets take help those who wait for space? */
+static bool space_wanted(struct fusion_pool *pool)
+{
+	return fusion_round_wanted(pool) || READ_ONCE(pool->space.evacuated);
+}
+
 static enum fusion_effort convert_effort(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
@@ -40,10 +49,20 @@ static enum fusion_effort convert_effort(struct fusion_pool *pool)
 
 	fusion_space_stock(&pool->space, &stock);
 	return fusion_convert_effort(&rc->tunables, &stock,
-				     fusion_sets_oldest_ms(&pool->space),
-				     reclaim_idle_ms(rc),
-				     fusion_round_wanted(pool) ||
-				     READ_ONCE(pool->space.evacuated));
+				     fusion_sets_oldest_ms(&pool->space, false),
+				     reclaim_idle_ms(rc), space_wanted(pool));
+}
+
+static enum fusion_effort destage_effort(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	struct fusion_stock stock;
+
+	fusion_space_stock(&pool->space, &stock);
+	return fusion_destage_effort(&rc->tunables, &stock,
+				     fusion_sets_oldest_ms(&pool->space, true),
+				     reclaim_idle_ms(rc), space_wanted(pool) ||
+				     !list_empty_careful(&pool->unpatched));
 }
 
 static enum fusion_effort compact_effort(struct fusion_pool *pool,
@@ -82,6 +101,72 @@ static bool reclaim_asked(const struct fusion_reclaim *rc)
 }
 
 /* ---- one step ---- */
+
+static bool reclaim_nothing(int r)
+{
+	return r == -ENOENT || r == -EAGAIN || r == -ENOSPC;
+}
+
+static void reclaim_complain(struct fusion_pool *pool, int r)
+{
+	WRITE_ONCE(pool->reclaim.error, r);
+	DMERR_LIMIT("%s: conversion, compaction, or merging patches ended with error %d",
+		    fusion_pool_name(pool), r);
+}
+
+/*
+ * Merge patches, in the last resort also what is in sets that are drawn from.
+ * -ENOENT: there are none.
+ */
+static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
+{
+	struct fusion_destage *destage = &pool->destage;
+	u64 pages = 0;
+	int r = -EAGAIN;
+
+	if (atomic_inc_return(&destage->running) <= fusion_destage_batches(pool)) {
+		r = fusion_destage_next(pool, number, &pages);
+		atomic64_sub(pages << FUSION_PAGE_SHIFT,
+			     &pool->reclaim.rate_bytes);
+		if (r == -ENOENT && insist && atomic_read(&destage->running) == 1 &&
+		    fusion_round_close_patches(&pool->space))
+			r = fusion_commit(pool);
+	}
+	/* what has been merged may be free soon: who waits is told then */
+	if (atomic_dec_and_test(&destage->running) && r &&
+	    !fusion_commit_freeing(pool))
+		fusion_waiters_unmerged(pool);
+	if (!r || reclaim_nothing(r))
+		return r;
+	if (r == -EBUSY)
+		WRITE_ONCE(pool->reclaim.crossed, true);
+	else if (r != -ENOMEM)
+		reclaim_complain(pool, r);
+	/* sets and stripes do not depend on it */
+	return -EAGAIN;
+}
+
+static int reclaim_patches(struct fusion_pool *pool)
+{
+	struct fusion_reclaim *rc = &pool->reclaim;
+	enum fusion_effort effort = destage_effort(pool);
+	u64 number = U64_MAX;
+	int r;
+
+	if (effort != FUSION_INSIST) {
+		if (!atomic64_read(&pool->space.patch_blocks))
+			return -ENOENT;
+		if (reclaim_slowed(rc))
+			return -EAGAIN;
+		if (reclaim_asked(rc))
+			number = rc->asked_number;
+		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
+			return -EAGAIN;
+	}
+	r = reclaim_merge(pool, number, effort == FUSION_INSIST);
+	/* others than those that were looked at may be left */
+	return r == -ENOENT && number != U64_MAX ? -EAGAIN : r;
+}
 
 static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 {
@@ -191,11 +276,6 @@ static int reclaim_evacuated(struct fusion_pool *pool, struct fusion_move *m)
 	return -ENOENT;
 }
 
-static bool reclaim_nothing(int r)
-{
-	return r == -ENOENT || r == -EAGAIN || r == -ENOSPC;
-}
-
 /*
  * 0: something was done; -ENOENT: nothing can be done; -EAGAIN: nothing that
  * policy would have done now.
@@ -204,12 +284,16 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 {
 	struct fusion_pool *pool = job->pool;
 	struct fusion_move *m = job->move;
-	int sets = 0, r;
+	int patches = 0, sets = 0, r;
 
 	m->read_pages = 0;
 	m->written_pages = 0;
 	r = reclaim_evacuated(pool, m);
 	if (reclaim_nothing(r)) {
+		patches = reclaim_patches(pool);
+		r = patches;
+	}
+	if (reclaim_nothing(patches)) {
 		sets = reclaim_sets(pool, m);
 		r = sets;
 	}
@@ -223,7 +307,9 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 		return fusion_commit_and_free(pool);
 	}
 	job->lacked &= r == -ENOSPC;
-	return r == -ENOENT || r == -ENOSPC ? sets : r;
+	if (r != -ENOENT && r != -ENOSPC)
+		return r;
+	return sets == -ENOENT && patches == -EAGAIN ? patches : sets;
 }
 
 /* ---- the jobs ---- */
@@ -268,6 +354,8 @@ static void reclaim_job(struct work_struct *work)
 	job->lacked = false;
 	fusion_round_note(job);
 	r = fusion_reclaim_load(pool);
+	if (r)
+		fusion_waiters_unmerged(pool);
 	while (!r) {
 		if (READ_ONCE(rc->stop) || !fusion_pool_writable(pool)) {
 			r = -EINTR;
@@ -282,11 +370,8 @@ static void reclaim_job(struct work_struct *work)
 			fusion_commit_kick(pool);
 		cond_resched();
 	}
-	if (reclaim_failed(r)) {
-		WRITE_ONCE(rc->error, r);
-		DMERR_LIMIT("%s: conversion or compaction ended with error %d",
-			    fusion_pool_name(pool), r);
-	}
+	if (reclaim_failed(r))
+		reclaim_complain(pool, r);
 	/* want of memory goes away by itself */
 	if (atomic_dec_and_test(&rc->running) &&
 	    (r == -ENOENT || (reclaim_failed(r) && r != -ENOMEM)))
@@ -335,7 +420,8 @@ static void reclaim_sample(struct fusion_pool *pool)
 
 static enum fusion_effort reclaim_effort(struct fusion_pool *pool)
 {
-	enum fusion_effort effort = convert_effort(pool);
+	enum fusion_effort effort = max(convert_effort(pool),
+					destage_effort(pool));
 	unsigned int i;
 
 	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
@@ -420,7 +506,8 @@ static void reclaim_tick(struct work_struct *work)
 		reclaim_queue(rc, effort == FUSION_INSIST ?
 			      FUSION_RECLAIM_JOBS : YIELDING_JOBS);
 	/* a commit that brings something winds it up again */
-	if (effort != FUSION_REST || atomic64_read(&pool->space.replica_blocks))
+	if (effort != FUSION_REST || atomic64_read(&pool->space.replica_blocks) ||
+	    atomic64_read(&pool->space.patch_blocks))
 		queue_delayed_work(rc->wq, &rc->tick, FUSION_RECLAIM_TICK);
 }
 
@@ -431,16 +518,17 @@ static void reclaim_run(struct fusion_reclaim *rc)
 {
 	unsigned int i;
 
-	for (;;) {
+	do {
 		WRITE_ONCE(rc->slowed, false);
+		WRITE_ONCE(rc->crossed, false);
 		fusion_reclaim_kick(pool_of(rc));
 		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
 		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
 			flush_work(&rc->job[i].work);
-		if (!READ_ONCE(rc->slowed) || !reclaim_asked(rc))
-			return;
-		schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
-	}
+		if (READ_ONCE(rc->slowed))
+			schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
+	} while ((READ_ONCE(rc->slowed) || READ_ONCE(rc->crossed)) &&
+		 reclaim_asked(rc));
 }
 
 static int reclaim_request(struct fusion_background *b)
@@ -466,6 +554,8 @@ static int reclaim_request(struct fusion_background *b)
 		return -EINTR;
 	if (!fusion_pool_writable(pool))
 		return -EIO;
+	/* parity was drawn in them, and is there no more */
+	fusion_round_close_patches(&pool->space);
 	return rc->error ? rc->error : fusion_commit_and_free(pool);
 }
 
@@ -497,6 +587,8 @@ static const struct {
 	/* a fifth more is less than all */
 	TUNABLE(low_water_percent, 80),
 	TUNABLE(patch_percent, 100),
+	TUNABLE(write_select, FUSION_SELECTS - 1),
+	TUNABLE(rmw_bias, FUSION_MAX_MEMBERS),
 #undef TUNABLE
 };
 
@@ -561,6 +653,7 @@ void fusion_reclaim_stop(struct fusion_pool *pool)
 		cancel_work_sync(&rc->job[i].work);
 	/* a job that ended may have wound it up */
 	cancel_delayed_work_sync(&rc->tick);
+	fusion_waiters_unmerged(pool);
 }
 
 int fusion_reclaim_init(struct fusion_pool *pool)

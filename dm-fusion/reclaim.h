@@ -5,8 +5,9 @@
  * A tick looks, while there is anything to look at, how much space there is and
  * how busy the members are.  Policy (policy.h) says whether to work, and
  * whether to yield to the members' load; up to FUSION_RECLAIM_JOBS workers then
- * convert sets (convert.h) and compact stripes (compact.h), one at a time each,
- * until policy has them rest or there is nothing to gain.  The latter decides
+ * merge patches (destage.h), convert sets (convert.h) and compact stripes
+ * (compact.h), one at a time each, until policy has them rest or there is nothing
+ * to gain.  The latter decides
  * over those who wait for space: see fusion_space.reclaimable.
  *
  * It is the tick, too, that says when space falls below the low water.
@@ -27,7 +28,7 @@ void fusion_reclaim_start(struct fusion_pool *pool);
 void fusion_reclaim_stop(struct fusion_pool *pool);
 
 /*
- * Convert, once, every set that nobody is writing to now; compact until next to
+ * Merge patches and convert, once, of every set that nobody is writing to now; compact until next to
  * nothing is dead; and wait until what became free is free.  0, -EINTR, or
  * -EIO.
  */

@@ -7,13 +7,24 @@
 #include "set.h"
 #include "waiters.h"
 
-bool fusion_round_close_sets(struct fusion_space *s)
+bool fusion_round_close_patches(struct fusion_space *s)
 {
 	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		any |= fusion_sets_close_idle(s, s->class[i]);
+		any |= fusion_sets_close_idle(s, s->class[i],
+					      &s->class[i]->patches);
+	return any;
+}
+
+bool fusion_round_close_sets(struct fusion_space *s)
+{
+	bool any = fusion_round_close_patches(s);
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		any |= fusion_sets_close_idle(s, s->class[i], &s->class[i]->tops);
 	return any;
 }
 
@@ -155,9 +166,10 @@ static void round_end(struct fusion_reclaim_job *job, bool failed)
 	WRITE_ONCE(s->reclaimable, false);
 	/* more has not been tried for: who comes to wait has it tried */
 	WRITE_ONCE(rc->untried, !wanted);
-	/* pairs with commit_news() and fusion_wait_for_space() */
+	/* pairs with commit_news(), and with who begins to wait in waiters.c */
 	smp_mb();
 	if (READ_ONCE(rc->news) == job->news && !READ_ONCE(s->evacuated) &&
+	    list_empty_careful(&pool->unpatched) &&
 	    (wanted || !fusion_round_wanted(pool))) {
 		/* who waits is told by a commit; who is parked has been told */
 		if (!list_empty_careful(&pool->waiters))
@@ -166,7 +178,8 @@ static void round_end(struct fusion_reclaim_job *job, bool failed)
 	}
 	WRITE_ONCE(s->reclaimable, true);
 	/* what has just failed, or is for the parked alone, need not be at once */
-	if (!failed && !list_empty_careful(&pool->waiters))
+	if (!failed && (!list_empty_careful(&pool->waiters) ||
+			!list_empty_careful(&pool->unpatched)))
 		fusion_reclaim_kick(pool);
 	else
 		fusion_reclaim_soon(pool);

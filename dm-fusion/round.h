@@ -40,5 +40,7 @@ void fusion_round_evacuate(struct fusion_pool *pool);
  * to.  Were there any?
  */
 bool fusion_round_close_sets(struct fusion_space *s);
+/* Those for patches alone. */
+bool fusion_round_close_patches(struct fusion_space *s);
 
 #endif /* DM_FUSION_ROUND_H */

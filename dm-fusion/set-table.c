@@ -35,12 +35,16 @@ static void set_free(struct fusion_space *s, struct fusion_set *set)
 	kfree(set);
 }
 
+static struct list_head *table_of(struct fusion_space *s, bool patches)
+{
+	return patches ? &s->patch_sets_by_age : &s->sets_by_age;
+}
+
 static void table_append(struct fusion_space *s, struct fusion_set *set)
 {
 	set->number = ++s->sets_number;
 	set->since = jiffies;
-	list_add_tail(&set->age, set->patches ? &s->patch_sets_by_age :
-		      &s->sets_by_age);
+	list_add_tail(&set->age, table_of(s, set->patches));
 }
 
 static int table_add(struct fusion_space *s, struct fusion_set *set)
@@ -198,19 +202,24 @@ struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
 	return found;
 }
 
-struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number)
+struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number,
+					    const struct fusion_class *class)
 {
-	struct fusion_set *set;
+	struct fusion_set *set, *found = NULL;
+	unsigned int tries = TAKE_TRIES;
 
 	mutex_lock(&s->sets_lock);
-	set = list_first_entry_or_null(&s->patch_sets_by_age, struct fusion_set,
-				       age);
-	if (set && set->number > number)
-		set = NULL;
-	if (set)
+	list_for_each_entry(set, &s->patch_sets_by_age, age) {
+		if (set->number > number || !tries--)
+			break;
+		if (class && set->class != class)
+			continue;
 		table_take(set);
+		found = set;
+		break;
+	}
 	mutex_unlock(&s->sets_lock);
-	return set;
+	return found;
 }
 
 unsigned int fusion_sets_take_sparse(struct fusion_space *s,
@@ -270,6 +279,7 @@ void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
 
 void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
 {
+	struct list_head *table = table_of(s, set->patches);
 	struct fusion_set *after;
 
 	mutex_lock(&s->sets_lock);
@@ -278,7 +288,7 @@ void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
 		set_free(s, set);
 	} else {
 		/* few are older: it was taken from the front */
-		list_for_each_entry(after, &s->sets_by_age, age)
+		list_for_each_entry(after, table, age)
 			if (after->number > set->number)
 				break;
 		list_add_tail(&set->age, &after->age);
@@ -305,13 +315,14 @@ u64 fusion_sets_youngest(struct fusion_space *s)
 	return number;
 }
 
-u64 fusion_sets_oldest_ms(struct fusion_space *s)
+u64 fusion_sets_oldest_ms(struct fusion_space *s, bool patches)
 {
 	struct fusion_set *set;
 	u64 ms = 0;
 
 	mutex_lock(&s->sets_lock);
-	set = list_first_entry_or_null(&s->sets_by_age, struct fusion_set, age);
+	set = list_first_entry_or_null(table_of(s, patches), struct fusion_set,
+				       age);
 	if (set)
 		ms = jiffies_to_msecs(jiffies - set->since);
 	mutex_unlock(&s->sets_lock);

@@ -58,8 +58,9 @@ unsigned int fusion_sets_take_sparse(struct fusion_space *s,
  */
 bool fusion_sets_enter(struct fusion_space *s, struct fusion_set *set,
 		       unsigned int *grace);
-/* The oldest set for patches up to @number, likewise. */
-struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number);
+/* The oldest set for patches up to @number, likewise; of @class, unless NULL. */
+struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number,
+					    const struct fusion_class *class);
 /* A taken set stays in the table, as the youngest.  May free it. */
 void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set);
 /* As above, as old as it was: it is somebody else's to try. */
@@ -68,7 +69,10 @@ void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set);
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set);
 /* The number of the youngest. */
 u64 fusion_sets_youngest(struct fusion_space *s);
-/* How long the oldest has been in its place, in ms; 0: there is none. */
-u64 fusion_sets_oldest_ms(struct fusion_space *s);
+/*
+ * How long the oldest, for tops or for patches, has been in its place, in ms; 0: there
+ * is none.
+ */
+u64 fusion_sets_oldest_ms(struct fusion_space *s, bool patches);
 
 #endif /* DM_FUSION_SET_TABLE_H */

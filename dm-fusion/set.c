@@ -114,7 +114,7 @@ static void set_open(struct fusion_space *s, struct fusion_class *class)
 	set = kmalloc(struct_size(set, owner, class->d),
 		      GFP_NOWAIT | __GFP_NOWARN);
 	if (!set)
-		swap(set, class->spare_set);
+		swap(set, class->tops.spare);
 	if (set && fusion_set_begin(s, class, set, class->d))
 		class->tops.set[class->tops.count++] = set;
 }
@@ -193,24 +193,8 @@ bool fusion_set_put(struct fusion_space *s, struct fusion_set *set)
 	return closed;
 }
 
-/* Is something of @set live, or may be? */
-static bool set_live(struct fusion_space *s, const struct fusion_set *set)
-{
-	unsigned int live;
-
-	if (set->epoch > READ_ONCE(s->epochs->committed))
-		return true;
-	live = fusion_space_live(s, set->stripe[0]);
-	/* its band is loaded: that is a stripe that is not stored */
-	return live && live != FUSION_LIVE_MASK;
-}
-
-/*
- * An open set of @open that nothing is being written to, taken out.  But not one for
- * patches of which some are live: it would stay as it is, and not be drawn from.
- */
-static struct fusion_set *set_take_idle(struct fusion_space *s,
-					struct fusion_class *class,
+/* An open set of @open that nothing is being written to, taken out. */
+static struct fusion_set *set_take_idle(struct fusion_class *class,
 					struct fusion_open *open)
 {
 	struct fusion_set *set = NULL;
@@ -219,8 +203,7 @@ static struct fusion_set *set_take_idle(struct fusion_space *s,
 
 	spin_lock_irqsave(&class->lock, flags);
 	for (i = 0; i < open->count; i++) {
-		if (open->set[i]->in_flight ||
-		    (open->set[i]->patches && set_live(s, open->set[i])))
+		if (open->set[i]->in_flight)
 			continue;
 		set = open->set[i];
 		fusion_open_remove(open, i);
@@ -230,36 +213,34 @@ static struct fusion_set *set_take_idle(struct fusion_space *s,
 	return set;
 }
 
-bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class)
+bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class,
+			    struct fusion_open *open)
 {
 	struct fusion_set *set;
 	bool any = false;
 
-	while ((set = set_take_idle(s, class, &class->tops))) {
-		fusion_set_count(s, set, 1);
-		fusion_set_record(s, set);
-		any = true;
-	}
-	while ((set = set_take_idle(s, class, &class->patches))) {
+	while ((set = set_take_idle(class, open))) {
+		if (!set->patches)
+			fusion_set_count(s, set, 1);
 		fusion_set_record(s, set);
 		any = true;
 	}
 	return any;
 }
 
-/* Memory for a set, for when a draw finds none. */
-static int set_spare(struct fusion_class *class)
+int fusion_open_spare(struct fusion_class *class, struct fusion_open *open,
+		      size_t bytes)
 {
 	struct fusion_set *set;
 	unsigned long flags;
 
-	if (READ_ONCE(class->spare_set))
+	if (READ_ONCE(open->spare))
 		return 0;
-	set = kmalloc(struct_size(set, owner, class->d), GFP_NOIO);
+	set = kmalloc(bytes, GFP_NOIO);
 	if (!set)
 		return -ENOMEM;
 	spin_lock_irqsave(&class->lock, flags);
-	swap(set, class->spare_set);
+	swap(set, open->spare);
 	spin_unlock_irqrestore(&class->lock, flags);
 	kfree(set);
 	return 0;
@@ -272,7 +253,9 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 
 	if (fusion_sets_limited(s))
 		return -EDQUOT;
-	r = set_spare(class);
+	r = fusion_open_spare(class, &class->tops,
+			      struct_size((struct fusion_set *)NULL, owner,
+					  class->d));
 	return r ? r : fusion_space_refill(s, class, fusion_set_stripes(class),
 					   commit_lock);
 }
@@ -281,6 +264,7 @@ static void open_exit(struct fusion_open *open)
 {
 	while (open->count)
 		kfree(open->set[--open->count]);
+	kfree(open->spare);
 }
 
 void fusion_sets_exit(struct fusion_space *s)
@@ -290,6 +274,5 @@ void fusion_sets_exit(struct fusion_space *s)
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
 		open_exit(&s->class[i]->tops);
 		open_exit(&s->class[i]->patches);
-		kfree(s->class[i]->spare_set);
 	}
 }

@@ -62,10 +62,11 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 bool fusion_set_put(struct fusion_space *s, struct fusion_set *set);
 
 /*
- * Close the open sets of @class that nothing is being written to, drawn or
- * not.  The next commit frees what is not live.  False: there are none.
+ * Close the sets of @class in @open, one of its two, that nothing is being written
+ * to, drawn or not.  The next commit frees what is not live.  False: there are none.
  */
-bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class);
+bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class,
+			    struct fusion_open *open);
 
 /*
  * Get what a draw needs: stripes, as fusion_space_refill() does, and memory.
@@ -95,6 +96,10 @@ static inline void fusion_set_count(struct fusion_space *s,
  */
 bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 		      struct fusion_set *set, unsigned int units);
+
+/* Memory for a set, of so many bytes, for when a draw from @open finds none.  Sleeps. */
+int fusion_open_spare(struct fusion_class *class, struct fusion_open *open,
+		      size_t bytes);
 
 /* The epoch's commit will let @set, which nobody holds or draws from, go. */
 void fusion_set_record(struct fusion_space *s, struct fusion_set *set);

@@ -615,6 +615,7 @@ void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock)
 			stock->reserve += class_reserve(class) * class->k;
 	}
 	stock->replicated = atomic64_read(&s->replica_blocks);
+	stock->patched = atomic64_read(&s->patch_blocks);
 }
 
 int fusion_space_init(struct fusion_space *s)

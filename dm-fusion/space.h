@@ -46,6 +46,7 @@ struct fusion_open {
 	unsigned int count;
 	unsigned int next;		/* where to look first */
 	struct fusion_set *set[FUSION_OPEN_SETS];
+	struct fusion_set *spare;	/* for when memory is short; or NULL */
 };
 
 struct fusion_class {
@@ -62,7 +63,6 @@ struct fusion_class {
 	u32 fruitless;			/* see fusion_waiters_vain() */
 	/* set.c and patch-set.c */
 	struct fusion_open tops, patches;
-	struct fusion_set *spare_set;	/* for tops, when memory is short */
 };
 
 /*

@@ -325,9 +325,13 @@ static void close_unused_classes(struct fusion_pool *pool)
 
 		list_for_each_entry(v, &pool->volumes, list)
 			used |= v->class->index == i;
-		if (!used)
-			fusion_sets_close_idle(&pool->space,
-					       pool->space.class[i]);
+		if (!used) {
+			struct fusion_class *class = pool->space.class[i];
+
+			fusion_sets_close_idle(&pool->space, class, &class->tops);
+			fusion_sets_close_idle(&pool->space, class,
+					       &class->patches);
+		}
 	}
 }
 

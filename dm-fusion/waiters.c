@@ -78,6 +78,7 @@ void fusion_waiters_init(struct fusion_pool *pool)
 	spin_lock_init(&pool->waiters_lock);
 	INIT_LIST_HEAD(&pool->waiters);
 	INIT_LIST_HEAD(&pool->crowd);
+	INIT_LIST_HEAD(&pool->unpatched);
 	INIT_LIST_HEAD(&pool->parked);
 	INIT_DELAYED_WORK(&pool->parked_timeout, parked_timeout);
 }
@@ -132,6 +133,44 @@ void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 		WRITE_ONCE(pool->space.reclaimable,
 			   !READ_ONCE(pool->reclaim.stop));
 	fusion_reclaim_kick(pool);
+}
+
+bool fusion_wait_for_patches(struct fusion_pool *pool, struct fusion_waiter *w)
+{
+	unsigned long flags;
+	bool waits, first;
+
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	waits = !READ_ONCE(pool->reclaim.stop) && fusion_pool_writable(pool);
+	first = waits && list_empty(&pool->unpatched);
+	if (waits)
+		list_add_tail(&w->list, &pool->unpatched);
+	else
+		w->unmerged = true;
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	/* for the others it has been done */
+	if (first) {
+		/* pairs with fusion_round_end(): who waits, before the mark */
+		smp_mb();
+		WRITE_ONCE(pool->space.reclaimable,
+			   !READ_ONCE(pool->reclaim.stop));
+		fusion_reclaim_kick(pool);
+	}
+	return waits;
+}
+
+void fusion_waiters_unmerged(struct fusion_pool *pool)
+{
+	struct fusion_waiter *w;
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	spin_lock_irqsave(&pool->waiters_lock, flags);
+	list_splice_init(&pool->unpatched, &list);
+	spin_unlock_irqrestore(&pool->waiters_lock, flags);
+	list_for_each_entry(w, &list, list)
+		w->unmerged = true;
+	waiters_retry(&list);
 }
 
 bool fusion_wait_for_company(struct fusion_waiter *w,
@@ -326,11 +365,13 @@ void fusion_waiters_committed(struct fusion_pool *pool, u64 number,
 			list_move_tail(&w->list, &retry);
 		}
 	}
-	if (ro)
-		list_for_each_entry_safe(w, next, &pool->parked, list) {
+	if (ro) {
+		list_splice_tail_init(&pool->parked, &pool->unpatched);
+		list_for_each_entry_safe(w, next, &pool->unpatched, list) {
 			w->status = BLK_STS_IOERR;
 			list_move_tail(&w->list, &fail);
 		}
+	}
 	spin_unlock_irq(&pool->waiters_lock);
 
 	waiters_retry(&retry);
@@ -363,6 +404,7 @@ static void waiters_freed(struct fusion_pool *pool, unsigned int returned)
 	if (none)
 		cancel_delayed_work(&pool->parked_timeout);
 	list_splice_tail_init(&pool->waiters, &list);
+	list_splice_tail_init(&pool->unpatched, &list);
 	spin_unlock_irq(&pool->waiters_lock);
 	if (none && fusion_pool_mode(pool) == FUSION_OUT_OF_SPACE &&
 	    pool_may_grow(pool))

@@ -6,6 +6,9 @@
  *
  * Who wants company waits on its volume's own list, for ends of large writes.
  *
+ * Who wants room in the patch area waits until patches have been merged and their
+ * space is free; or it is said that none can be: then it takes a top.
+ *
  * Who wants space first waits for a commit that covers the epoch it came in:
  * changes already made may free what it needs; and as long as reclaim may make
  * some.  If then there is still no space and none on its way, it fails or, with
@@ -23,6 +26,7 @@ void fusion_waiters_exit(struct fusion_pool *pool);
 static inline void fusion_waiter_init(struct fusion_waiter *w)
 {
 	w->judged = false;
+	w->unmerged = false;
 	w->alone = false;
 	w->since = 0;
 	w->freed = 0;
@@ -44,6 +48,14 @@ void fusion_wait_for_room(struct fusion_pool *pool, struct fusion_waiter *w);
  */
 void fusion_wait_for_space(struct fusion_pool *pool, struct fusion_waiter *w,
 			   struct fusion_volume *volume);
+
+/*
+ * Wait for room in the patch area; @w's callbacks are set.  False: nothing can be
+ * merged, and @w->unmerged says so.
+ */
+bool fusion_wait_for_patches(struct fusion_pool *pool, struct fusion_waiter *w);
+/* Nothing can be merged: nobody waits for it.  Any context. */
+void fusion_waiters_unmerged(struct fusion_pool *pool);
 
 /*
  * Wait, once, for other whole blocks of @volume to go to a stripe with: until no large

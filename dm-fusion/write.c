@@ -166,6 +166,15 @@ static int write_wait_company(struct fusion_io *io)
 	return DM_MAPIO_SUBMITTED;
 }
 
+/* As above, for room in the patch area; -EAGAIN: there will be none. */
+static int write_wait_patches(struct fusion_io *io)
+{
+	write_let_go(io);
+	if (!fusion_wait_for_patches(io->volume->pool, &io->waiter))
+		return -EAGAIN;
+	return DM_MAPIO_SUBMITTED;
+}
+
 /* ---- sending ---- */
 
 static void mirror_end(struct bio *mirror)
@@ -266,26 +275,33 @@ static bool write_fits_patches(const struct fusion_io *io,
 
 /* -EDQUOT: there are no places for patches now, or little metadata. */
 static int write_new_patch(struct fusion_io *io, const struct write_target *t,
-			   gfp_t gfp)
+			   gfp_t gfp, bool may_block)
 {
 	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_class *class = io->volume->class;
 	u64 place[FUSION_MAX_REPLICAS];
 	int r;
 
 	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
-	if (unlikely(READ_ONCE(pool->metadata_low)))
+	if (unlikely(READ_ONCE(pool->metadata_short)))
 		return -EDQUOT;
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
 				  io->block, FUSION_UPDATE_PATCHES, gfp);
 	if (r)
 		return r;
-	io->set = fusion_patch_draw(&pool->space, io->volume->class,
+	io->set = fusion_patch_draw(&pool->space, class,
 				    fusion_block_key(io->volume->id, io->block),
 				    hweight64(io->pages), false, &io->patch);
 	if (!io->set) {
 		fusion_update_cancel(&pool->map, &io->update);
-		return -EDQUOT;
+		if (!may_block)
+			return -ENOMEM;	/* not to be tried again from here */
+		r = fusion_patch_refill(&pool->space, class, false,
+					&pool->commit_lock);
+		if (!r)
+			return -EAGAIN;
+		return r == -ENOSPC ? -EDQUOT : r;
 	}
 	io->patched = true;
 	io->generation = t->patched ? t->generation : pool->generation;
@@ -486,7 +502,9 @@ static int write_try(struct fusion_io *io, bool may_block)
 		return -EAGAIN;
 	}
 	if (write_fits_patches(io, &t)) {
-		r = write_new_patch(io, &t, gfp);
+		r = write_new_patch(io, &t, gfp, may_block);
+		if (r == -EDQUOT && !io->waiter.unmerged)
+			return write_wait_patches(io);
 		if (r != -EDQUOT)
 			return r;
 	}

@@ -12,10 +12,13 @@ soft_percent 50
 load_kib 39062
 rate_kib 0
 low_water_percent 5
-patch_percent 0"
+patch_percent 1
+write_select 0
+rmw_bias 0"
 # The most that each may be.
 most=(paused=1 age_s=604800 idle_ms=3600000 limit_percent=100 soft_percent=100
-	load_kib=4294967295 rate_kib=4294967295 low_water_percent=80 patch_percent=100)
+	load_kib=4294967295 rate_kib=4294967295 low_water_percent=80 patch_percent=100
+	write_select=2 rmw_bias=64)
 
 labelled_pool() {
 	features=
@@ -79,7 +82,7 @@ $defaults" ]
 	[[ $(message settings) == *"age_s 60"*"idle_ms 0"* ]]
 	# in order: the last counts
 	fusion_json pool set t-pool age_s=1 age_s=2
-	[ "$(json '"\(.age_s) \(.idle_ms) \(.load_kib) \(length)"')" = "2 0 39062 9" ]
+	[ "$(json '"\(.age_s) \(.idle_ms) \(.load_kib) \(length)"')" = "2 0 39062 11" ]
 	fusion_json pool set t-pool "${most[@]}"
 	[ "$(json 'to_entries[] | "\(.key)=\(.value)"' | sort)" = "$(printf '%s\n' "${most[@]}" | sort)" ]
 	# the pool's uuid will do, as everywhere
@@ -91,7 +94,7 @@ $defaults" ]
 	labelled_pool
 	# nothing is set then, whatever stands before
 	run -2 --separate-stderr fusion pool set t-pool age_s=60 speed=1
-	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib, low_water_percent"* ]]
+	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib, low_water_percent, patch_percent, write_select, rmw_bias"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s=1m
 	[[ $stderr == *"'1m' is no value for age_s: give a plain number"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s

@@ -170,6 +170,7 @@ all_fits() {
 # bats test_tags=smp
 @test "a write waits for the fill of its own block alone" {
 	make_pool
+	message set patch_percent 0
 	many_sets 4096 c
 	udevadm settle
 	hold reads

@@ -240,6 +240,7 @@ end_writes() {
 	background=paused
 	full_pool 93 6 1
 	message set limit_percent 50
+	message set patch_percent 0
 	begin_stripe
 	write_blocks $blocks 1
 	wait_for 20 held 9

@@ -187,6 +187,11 @@ wait_for() {
 	done
 }
 
+# stays SECONDS COMMAND...: it never succeeds meanwhile.
+stays() {
+	! wait_for "$@" >/dev/null
+}
+
 # A child, by its id.
 running() { kill -0 "$1" 2>/dev/null; }
 ended() { ! running "$1"; }

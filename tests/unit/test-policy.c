@@ -164,6 +164,38 @@ static void test_convert(void)
 	      "triggers that are switched off");
 }
 
+static void test_destage(void)
+{
+	struct fusion_tunables t = defaults();
+	struct fusion_stock s = { .total = 100000, .free = 80000, .reserve = 1000,
+				  .patched = 100, .replicated = 100000 };
+
+	CHECK(fusion_patch_limit(&t, &s) == 1000,
+	      "the patch area is at most a hundredth of the pool");
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_REST,
+	      "few patches: rest, whatever there is of replicas");
+	CHECK(fusion_destage_effort(&t, &s, 300000, 0, false) == FUSION_YIELD &&
+	      fusion_destage_effort(&t, &s, 0, 5000, false) == FUSION_YIELD,
+	      "old ones; idle members");
+	s.patched = 500;
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_YIELD,
+	      "half of the limit");
+	s.patched = 1000;
+	t.paused = 1;
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	      "the limit, also when paused");
+	s.patched = 1;
+	CHECK(fusion_destage_effort(&t, &s, 1 << 30, 1 << 30, false) == FUSION_REST &&
+	      fusion_destage_effort(&t, &s, 0, 0, true) == FUSION_INSIST,
+	      "somebody waits");
+	t.patch_percent = 0;
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
+	      "there are to be no patches any more");
+	s.patched = 0;
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, true) == FUSION_REST,
+	      "there are none");
+}
+
 static void test_compact(void)
 {
 	u64 zone = fusion_slow_zone(64000);
@@ -253,6 +285,7 @@ int main(void)
 	RUN(test_reserve);
 	RUN(test_share);
 	RUN(test_convert);
+	RUN(test_destage);
 	RUN(test_compact);
 	RUN(test_victims);
 	RUN(test_load);

@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 11] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -19,6 +19,8 @@ const NAMES: [&str; 9] = [
     "rate_kib",
     "low_water_percent",
     "patch_percent",
+    "write_select",
+    "rmw_bias",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

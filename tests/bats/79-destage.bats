@@ -1,0 +1,339 @@
+#!/usr/bin/env bats
+# Destage: patches are merged into the RAID stripes of their blocks.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+cuts=${FUSION_DESTAGE_CUTS:-4}
+
+@test "patches are merged into their stripes" {
+	raid_volume 4
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) $((1 + b % 2))
+	done
+	[ "$(patched)" -eq 41 ]
+	message convert
+	[ "$(counter destaged)" -eq 61 ]
+	flush
+	[ "$(space replicated)" -eq 0 ]
+	as_written
+	parity_fits
+	# and once more the same pages
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) $((1 + b % 2))
+	done
+	as_written
+	message convert
+	[ "$(counter destaged)" -eq 122 ]
+	stop_pool
+	start_pool
+	volume_device 0 $((4 << 11))
+	as_written
+	parity_fits
+	[ "$(counter patch_area)" -eq 0 ]
+}
+
+@test "patches are merged into stripes with two parities" {
+	make_pool
+	message set patch_percent 20
+	volume 0 4 4 2
+	model=$BATS_TEST_TMPDIR/model
+	random 1024 >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	for b in {0..40}; do
+		write $((b * 16 + b % 14)) 1
+	done
+	message convert
+	[ "$(counter destaged)" -eq 41 ]
+	as_written
+	parity_fits
+}
+
+# Each three blocks in a row are in one stripe.
+in_stripes() { dd if="$model" of=/dev/mapper/t-v0 bs=192k count=21 oflag=direct iflag=fullblock status=none; }
+
+# A page of a row of a stripe 3+1: by rmw two are read for the parity, as by rcw.
+merge_rows() {
+	before="$(counter destage_rmw) $(counter destage_rcw)"
+	for b in {0..8}; do
+		write $((b * 48 + 5)) 1
+	done
+	message convert
+	read -r rmw rcw <<<"$before"
+	chosen="$(($(counter destage_rmw) - rmw)) $(($(counter destage_rcw) - rcw))"
+	as_written
+	parity_fits
+}
+
+@test "how the new parity is computed can be chosen" {
+	raid_volume 4
+	in_stripes
+	merge_rows
+	[ "$chosen" = "0 9" ]
+	message set rmw_bias 1
+	merge_rows
+	[ "$chosen" = "9 0" ]
+	message set rmw_bias 0
+	message set write_select 1
+	merge_rows
+	[ "$chosen" = "9 0" ]
+	message set write_select 2
+	message set rmw_bias 1
+	merge_rows
+	[ "$chosen" = "0 9" ]
+	# each row: two of the others, its patch; twice parity, then data and parity
+	read=$(counter destage_read_pages) written=$(counter destage_written_pages)
+	merge_rows
+	[ $(($(counter destage_read_pages) - read)) -eq $((9 * 3)) ]
+	[ $(($(counter destage_written_pages) - written)) -eq $((9 * 4)) ]
+}
+
+# So many sets are full of patches, and closed; of 48 pages each.
+fill_sets() {
+	local b
+	for ((b = 0; b < 64 && $(counter patch_area) <= $1 * 8 + 8; b++)); do
+		write $((b * 16)) 3
+	done
+}
+some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
+
+@test "patches are merged by themselves" {
+	raid_volume 4
+	message set age_s 0
+	message set idle_ms 0
+	message set paused 0
+	fill_sets 2
+	merged=0
+	stays 2 some_merged
+	message set idle_ms 500
+	wait_for 20 some_merged
+	message set idle_ms 0
+	as_written
+	fill_sets 2
+	merged=$(counter destaged)
+	message set age_s 1
+	wait_for 20 some_merged
+	message set age_s 0
+	as_written
+	fill_sets 2
+	merged=$(counter destaged)
+	# a percent of the pool are 80 blocks
+	message set soft_percent 10
+	message set patch_percent 1
+	wait_for 20 some_merged
+	as_written
+	parity_fits
+}
+
+# The SSDs hold back what they are to read for a batch, and meanwhile its pages change.
+@test "pages that are being merged are overwritten" {
+	raid_volume 4
+	in_stripes
+	for b in {0..11}; do
+		write $((b * 48 + b)) 1
+	done
+	flush
+	hold reads
+	message convert 3>&- &
+	pid=$!
+	# each patch, and two others of its row
+	wait_for 20 held 36
+	# no page of a batch is written in place
+	for b in {0..3}; do
+		write $((b * 48 + b)) 1
+	done
+	[ "$(patched)" -eq 16 ]
+	# whole blocks, and what is nearly one
+	write $((4 * 48)) 16
+	write $((5 * 48 + 1)) 15
+	blkdiscard -f -o $((6 * 48 << 12)) -l 64k /dev/mapper/t-v0
+	dd if=/dev/zero of="$model" bs=64k seek=18 count=1 conv=notrunc status=none
+	# beside them pages are patched as always
+	write $((7 * 48)) 2
+	flush
+	release
+	wait $pid
+	as_written
+	parity_fits
+	message convert
+	[ "$(counter patch_area)" -eq 0 ]
+	as_written
+	parity_fits
+	stop_pool
+	start_pool
+	volume_device 0 $((4 << 11))
+	as_written
+}
+
+# Steps of what SSDs write until all patches are merged, each on half of them first.
+half_step() {
+	local i
+	for i in 0 2 4 6; do
+		dmsetup message "ssd$i" 0 step
+	done
+}
+
+@test "pages are overwritten at each step of merging" {
+	raid_volume 4
+	ends=0
+	for ((n = 1; n < 40 && ends < 2; n++)); do
+		for b in {0..11}; do
+			write $((b * 16 + (b + n) % 16)) 1
+		done
+		hold writes
+		message convert 3>&- &
+		pid=$!
+		for ((i = 1; i < n; i++)); do
+			wait_for 20 held_or_ended $pid
+			half_step
+			step
+		done
+		running $pid || ends=$((ends + 1))
+		{
+			write $((n % 16)) 1
+			write $((16 + (1 + n) % 16)) 3
+			write $((32 + (2 + n) % 16)) 2
+		} 3>&- &
+		writer=$!
+		release
+		wait $writer $pid
+		as_written
+		parity_fits
+	done
+	[ "$n" -gt 6 ]
+	echo "$n steps"
+}
+
+# cut_at_merge N: the power fails when what the SSDs write for the Nth time is half done.
+# Fails if the merge has ended before.
+cut_at_merge() {
+	local i pid
+	hold writes
+	message convert 3>&- 2>/dev/null &
+	pid=$!
+	for ((i = 1; i < $1; i++)); do
+		wait_for 20 held_or_ended $pid
+		running $pid || break
+		step
+	done
+	wait_for 20 held_or_ended $pid
+	running $pid || i=0
+	half_step
+	power_cut "$((seed * 1000 + $1))"
+	release
+	wait $pid || :
+	stop_pool
+	power_on
+	[ "$i" -gt 0 ]
+}
+
+# And again, before the pool has started.
+cut_at_start() {
+	local i pid
+	hold writes
+	start_pool 2>/dev/null 3>&- &
+	pid=$!
+	for ((i = 1; i < $1; i++)); do
+		wait_for 20 held_or_ended $pid
+		step
+	done
+	wait_for 20 held_or_ended $pid
+	half_step
+	power_cut "$((seed * 2000 + $1))"
+	release
+	wait $pid || :
+	[ ! -e /dev/mapper/t-pool ] || dm remove --retry t-pool
+	power_on
+}
+
+# power_at_each_step DATA PARITY
+power_at_each_step() {
+	make_pool
+	message set patch_percent 20
+	volume 0 4 "$1" "$2"
+	model=$BATS_TEST_TMPDIR/model
+	random 1024 >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	for ((n = 1; n < 40; n++)); do
+		for b in {0..11}; do
+			write $((b * 16 + (b + n) % 16)) 1
+		done
+		flush
+		cut_at_merge $n || break
+		cut_at_start $((n % 5 + 1))
+		start_pool
+		volume_device 0 $((4 << 11))
+		message set patch_percent 20
+		as_written
+		parity_fits
+	done
+	echo "$((n - 1)) steps"
+	[ "$n" -gt 5 ]
+}
+
+@test "the power fails at each step of merging" {
+	power_at_each_step 3 1
+}
+
+@test "the power fails at each step of merging into stripes with two parities" {
+	power_at_each_step 4 2
+}
+
+@test "thousands of patches, of large blocks" {
+	block=512 member_sectors=$((128 << 11))
+	make_pool
+	message set patch_percent 20
+	volume 0 48
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=1M count=48 oflag=direct status=none
+	message convert
+	# up to fifteen of the 64 pages of each block
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=4k --iodepth=16 \
+		--io_size=10m --size=48m --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
+		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	[ "$(patched)" -gt 2000 ]
+	before=$(sum 0)
+	message convert
+	echo "$(counter destaged) merged, rmw $(counter destage_rmw), rcw $(counter destage_rcw)"
+	[ "$(counter destaged)" -gt 1000 ]
+	[ "$(counter destage_rcw)" -gt 0 ]
+	[ "$(sum 0)" = "$before" ]
+	parity_fits
+}
+
+# Until there is nothing to send messages to.
+merge_on() {
+	while message convert 2>/dev/null; do :; done
+}
+
+# bats test_tags=smp
+@test "$cuts power cuts while patches are merged" {
+	member_sectors=$((120 << 11))
+	make_pool
+	make_volumes
+	destaged=0
+	for ((round = 701; round <= 700 + cuts; round++)); do
+		message set patch_percent 10
+		message set soft_percent 0
+		message convert
+		merge_on 3>&- &
+		pid=$!
+		run_and_cut $round --max-size 8192 "${devs[@]}"
+		wait $pid || :
+		destaged=$((destaged + $(counter destaged)))
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		[ $((round % 2)) -eq 0 ] || message resync
+		verify "${devs[@]}"
+		parity_fits
+	done
+	echo "$destaged pages were merged"
+	[ $destaged -gt 0 ]
+}

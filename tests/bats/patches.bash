@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154
+# A volume all of which is in RAID stripes, single pages of which are written.
+
+test_setup() {
+	spares=0 member_sectors=$((64 << 11))
+}
+
+# t-v0 of so many MiB, all of it in RAID stripes, and what it holds in $model.
+raid_volume() {
+	make_pool
+	message set patch_percent "${percent:-20}"
+	volume 0 "$1"
+	model=$BATS_TEST_TMPDIR/model
+	random $(($1 << 8)) >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+}
+# write PAGE PAGES: to volume and model.
+write() {
+	random "$2" >"$BATS_TEST_TMPDIR/pages"
+	dd if="$BATS_TEST_TMPDIR/pages" of=/dev/mapper/t-v0 bs=$(($2 << 12)) oflag=direct,seek_bytes \
+		seek=$(($1 << 12)) status=none
+	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
+}
+as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
+patched() { counter new_patch; }
