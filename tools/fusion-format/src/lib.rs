@@ -30,6 +30,7 @@ pub use layout::Layout;
 pub const SECTOR_BYTES: u64 = 512;
 
 pub const MIN_BLOCK_SECTORS: u32 = ffi::FUSION_MIN_BLOCK_SECTORS;
+pub const PAGE_SECTORS: u32 = ffi::FUSION_PAGE_SECTORS;
 pub const MAX_BLOCK_SECTORS: u32 = ffi::FUSION_MAX_BLOCK_SECTORS;
 pub const MAX_VOLUME_ID: u32 = ffi::FUSION_MAX_VOLUME_ID;
 /// Longest name of a pool or volume.

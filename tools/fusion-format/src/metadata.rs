@@ -23,6 +23,9 @@ const KEY_BYTES: u64 = 8;
 const COUNTED_WIDTH: u64 = 4;
 /// Tops exist for at most this part of the blocks.
 const TOPS_PART: u64 = 10;
+/// Patches take at most this part of the pool, their replicas and what is not data in
+/// their stripes included: see `patch_percent`.
+const PATCHES_PART: u64 = 100;
 
 /// The sectors of metadata that a pool of `blocks` slots of all members needs.
 ///
@@ -47,16 +50,39 @@ pub fn need_sectors(blocks: u64) -> u64 {
     (trees + epoch + fixed) * META_BLOCK_SECTORS
 }
 
-/// The size to give the metadata of a pool of `blocks` slots on members of at
-/// least `member_sectors` each, in whole MiB. May exceed `MAX_SECTORS`.
+/// The sectors for patches in a pool of `blocks` slots of `block_pages` pages: as many as
+/// there may be, each in a block of its own. With less there are fewer patches.
+fn patches_sectors(blocks: u64, block_pages: u32) -> u64 {
+    let (data, replicas) = (COUNTED_WIDTH - 1, 2);
+    let pages = blocks * u64::from(block_pages) / PATCHES_PART;
+    let entries = (pages * data / (COUNTED_WIDTH * replicas)).min(blocks);
+    // SAFETY: functions of their argument.
+    let (most, bytes) = unsafe {
+        (
+            ffi::fusion_max_patches(block_pages),
+            ffi::fusion_patches_bytes(block_pages),
+        )
+    };
+    if most == 0 {
+        return 0;
+    }
+    tree_blocks(entries, bytes as usize) * META_BLOCK_SECTORS
+}
+
+/// The size to give the metadata of a pool of `blocks` slots, of `block_pages` pages
+/// each, on members of at least `member_sectors` each, in whole MiB. May exceed
+/// `MAX_SECTORS`, but not for patches.
 #[must_use]
-pub fn size_sectors(blocks: u64, member_sectors: u64) -> u64 {
+pub fn size_sectors(blocks: u64, block_pages: u32, member_sectors: u64) -> u64 {
     let least = if member_sectors >= 32 * MIN_SECTORS {
         MIN_SECTORS
     } else {
         TINY_SECTORS
     };
-    need_sectors(blocks)
+    let need = need_sectors(blocks);
+    (need + patches_sectors(blocks, block_pages))
+        .min(MAX_SECTORS / MIB_SECTORS * MIB_SECTORS)
+        .max(need)
         .max(least)
         .next_multiple_of(MIB_SECTORS)
 }
@@ -91,8 +117,31 @@ mod tests {
     #[test]
     fn small_pools_get_the_minimum() {
         let tib = (1u64 << 40) / SECTOR_BYTES;
-        assert_eq!(size_sectors(1000, tib), MIN_SECTORS);
-        assert_eq!(size_sectors(1000, 200 * MIB_SECTORS), TINY_SECTORS);
+        assert_eq!(size_sectors(1000, 16, tib), MIN_SECTORS);
+        assert_eq!(size_sectors(1000, 16, 200 * MIB_SECTORS), TINY_SECTORS);
+    }
+
+    #[test]
+    fn patches_have_room() {
+        let blocks = 1u64 << 25;
+        let tib = (1u64 << 40) / SECTOR_BYTES;
+        let bytes = patches_sectors(blocks, 16) * SECTOR_BYTES;
+        // a hundredth of the pages, of which 3 of 8 are data, of 96 bytes and a half more
+        assert!((8..10).contains(&(bytes / blocks)), "{}", bytes / blocks);
+        assert!(size_sectors(blocks, 16, tib) > need_sectors(blocks) + bytes / SECTOR_BYTES - 1);
+        assert_eq!(patches_sectors(blocks, 4), 0);
+    }
+
+    #[test]
+    fn patches_do_without_room() {
+        let mut blocks = 1u64 << 20;
+        while need_sectors(blocks * 21 / 20) <= MAX_SECTORS {
+            blocks = blocks * 21 / 20;
+        }
+        let size = size_sectors(blocks, 16, MAX_SECTORS);
+        assert!(size <= MAX_SECTORS);
+        assert!(size >= need_sectors(blocks));
+        assert!(size < need_sectors(blocks) + patches_sectors(blocks, 16));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use fusion_format::layout::{self, Bands};
-use fusion_format::{Layout, MAX_BLOCK_SECTORS, SECTOR_BYTES, label, metadata};
+use fusion_format::{Layout, MAX_BLOCK_SECTORS, PAGE_SECTORS, SECTOR_BYTES, label, metadata};
 
 use crate::size;
 
@@ -95,7 +95,7 @@ impl Geometry {
 fn slice_sectors(layout: &Layout, block_sectors: u32, member_sectors: u64) -> Result<u64> {
     let size = |block_sectors: u32| {
         let blocks = u64::from(layout.members()) * (member_sectors / u64::from(block_sectors));
-        metadata::size_sectors(blocks, member_sectors)
+        metadata::size_sectors(blocks, block_sectors / PAGE_SECTORS, member_sectors)
     };
     if size(block_sectors) <= metadata::MAX_SECTORS {
         return Ok(size(block_sectors));
