@@ -102,7 +102,7 @@ static enum fusion_effort area_effort(const struct fusion_tunables *t,
 		return FUSION_INSIST;
 	if (t->paused)
 		return FUSION_REST;
-	if (taken >= limit / 100 * t->soft_percent ||
+	if (taken >= limit * t->soft_percent / 100 ||
 	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
 	    (t->idle_ms && idle_ms >= t->idle_ms))
 		return FUSION_YIELD;

@@ -180,6 +180,11 @@ static void test_destage(void)
 	s.patched = 500;
 	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_YIELD,
 	      "half of the limit");
+	s.total = 8000;
+	s.patched = 39;
+	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_REST,
+	      "less than half, also of few");
+	s.total = 100000;
 	s.patched = 1000;
 	t.paused = 1;
 	CHECK(fusion_destage_effort(&t, &s, 0, 0, false) == FUSION_INSIST,
