@@ -24,6 +24,7 @@ struct redo_row {
 /* The next row, from *@key on.  -ENODATA: there is none. */
 static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 {
+	struct fusion_disk_stripe now;
 	struct fusion_disk_row disk;
 	u64 stripe;
 	int r;
@@ -37,6 +38,10 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 		return -ENOMEM;
 	row->change->written = true;
 	r = fusion_space_decode_row(&pool->space, &disk, *key, &row->change->row);
+	/* there is nothing else in it as long as there is the record */
+	if (!r && !fusion_md_get_stripe(pool->md, stripe, &now) &&
+	    now.state != FUSION_STRIPE_RAID)
+		r = -EINVAL;
 	if (r) {
 		DMERR("%s: metadata has an impossible row %llx",
 		      fusion_pool_name(pool), *key);
@@ -85,22 +90,33 @@ static void redo_write(struct fusion_pages *io, struct redo_row *row)
 				    REQ_OP_WRITE);
 }
 
+/* All replicas of what has a record are equal. */
+static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
+{
+	unsigned int n, replicas;
+	struct fusion_pages io;
+	int r = -EIO;
+
+	replicas = fusion_patch_replicas(&row->change->row.parity[0]);
+	for (n = 0; r && n < replicas; n++) {
+		fusion_pages_begin(&io, pool);
+		redo_read(&io, row, n);
+		r = fusion_pages_end(&io);
+	}
+	return r;
+}
+
 static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
 		     unsigned int rows)
 {
 	struct fusion_epoch_shard *shard;
 	struct fusion_pages io;
 	unsigned long flags;
-	unsigned int i, n;
-	int r = -EIO;
+	unsigned int i;
+	int r = 0;
 
-	/* all replicas of what has a record are equal */
-	for (n = 0; r && n < 2; n++) {
-		fusion_pages_begin(&io, pool);
-		for (i = 0; i < rows; i++)
-			redo_read(&io, &row[i], n);
-		r = fusion_pages_end(&io);
-	}
+	for (i = 0; !r && i < rows; i++)
+		r = redo_read_row(pool, &row[i]);
 	if (r)
 		return r;
 	fusion_pages_begin(&io, pool);

@@ -38,7 +38,9 @@ struct destage_block {
 
 /* A row that is written. */
 struct destage_row {
-	struct fusion_row_change *begin, *end;
+	u64 stripe;
+	unsigned int page;
+	struct fusion_row_change *begin, *end;	/* until the epoch has them */
 	struct fusion_set *set[FUSION_MAX_PARITY]; /* that the parity is written to */
 	bool dropped;			/* one of its pages has been overwritten */
 	struct fusion_parity_row row;
@@ -56,6 +58,7 @@ struct destage {
 	unsigned int sets, blocks, rows, stripes;
 	unsigned int max_blocks, max_rows;
 	bool crossed;			/* other batches are in the way */
+	bool dropped;			/* some row is */
 	u64 pages;			/* read and written */
 	struct fusion_set *set[BATCH_SETS];
 	struct destage_block block[BATCH_BLOCKS];
@@ -74,8 +77,10 @@ static void destage_leave(struct destage *b, u64 stripe)
 	mutex_lock(&pool->commit_lock);
 	fusion_space_unhold(&pool->space, stripe, true);
 	/* commits do not free what is held: not even if all of it has died */
-	if (fusion_md_get_stripe(pool->md, stripe, &disk) == -ENODATA)
+	if (fusion_md_get_stripe(pool->md, stripe, &disk) == -ENODATA) {
 		fusion_space_release(&pool->space, stripe);
+		fusion_commit_kick(pool);
+	}
 	mutex_unlock(&pool->commit_lock);
 	fusion_gate_leave(&pool->gates, stripe);
 }
@@ -127,8 +132,7 @@ static struct destage_row *destage_row(struct destage *b,
 
 	for (i = b->rows; i--;) {
 		row = &b->row[i];
-		if (row->begin->row.stripe == s->stripe &&
-		    row->begin->row.page == page)
+		if (row->stripe == s->stripe && row->page == page)
 			return row;
 	}
 	if (b->rows == b->max_rows)
@@ -143,6 +147,8 @@ static struct destage_row *destage_row(struct destage *b,
 		return NULL;
 	}
 	b->rows++;
+	row->stripe = s->stripe;
+	row->page = page;
 	row->begin->row.stripe = s->stripe;
 	row->begin->row.page = page;
 	row->row.written = s->written;
@@ -285,6 +291,70 @@ static int destage_choose_all(struct destage *b, u64 number)
 
 /* ---- 2: parity ---- */
 
+static struct destage_row *destage_find_row(struct destage *b,
+					    const struct destage_block *d,
+					    unsigned int page)
+{
+	unsigned int i;
+
+	for (i = 0; i < b->rows; i++)
+		if (b->row[i].stripe == fusion_place_stripe(d->base) &&
+		    b->row[i].page == page)
+			return &b->row[i];
+	return NULL;
+}
+
+/* The overlay of @d's block now; its chunk is pinned.  Under rcu_read_lock(). */
+static struct fusion_overlay *destage_overlay(struct destage *b,
+					      const struct destage_block *d)
+{
+	return fusion_entry_overlay(fusion_map_entry(&b->pool->map, d->volume->id,
+						     d->block));
+}
+
+/*
+ * Drop the rows of which a page has left the map since it was frozen.  With a grace
+ * reference: what has not left yet is not reused before that ends.  While a shard of the
+ * epoch is locked: it leaves in this epoch, or later, so that the record is a reference
+ * before that one goes.
+ */
+static void destage_drop(struct destage *b)
+{
+	unsigned int i;
+	u64 lost;
+
+	rcu_read_lock();
+	for (i = 0; i < b->blocks; i++) {
+		struct destage_block *d = &b->block[i];
+		struct fusion_overlay *ov = destage_overlay(b, d);
+
+		lost = d->pages;
+		if (ov && ov->patches)
+			lost &= ~(READ_ONCE(ov->frozen) &
+				  fusion_patches_same(&ov->patches->patches,
+						      &d->list->patches, lost));
+		b->dropped |= lost;
+		for (; lost; lost &= lost - 1)
+			destage_find_row(b, d, fusion_ctz64(lost))->dropped = true;
+	}
+	rcu_read_unlock();
+}
+
+/* What of their blocks was in rows that were dropped is not merged. */
+static void destage_dropped(struct destage *b)
+{
+	unsigned int i;
+	u64 left;
+
+	for (i = 0; i < b->blocks; i++) {
+		struct destage_block *d = &b->block[i];
+
+		for (left = d->pages; left; left &= left - 1)
+			if (destage_find_row(b, d, fusion_ctz64(left))->dropped)
+				d->pages &= ~(left & -left);
+	}
+}
+
 static int destage_pages_end(struct destage *b, struct fusion_pages *io)
 {
 	struct fusion_destage *stats = &b->pool->destage;
@@ -303,14 +373,20 @@ static int destage_read(struct destage *b)
 		.mode = READ_ONCE(t->write_select),
 		.bias = READ_ONCE(t->rmw_bias),
 	};
+	unsigned int i, grace;
 	struct fusion_pages io;
-	unsigned int i;
+	int r;
 
+	grace = fusion_grace_enter(&b->pool->grace);
+	destage_drop(b);
 	fusion_pages_begin(&io, b->pool);
 	for (i = 0; i < b->rows; i++)
-		fusion_parity_read(&io, &b->row[i].row, b->class,
-				   &b->row[i].begin->row, &selection);
-	return destage_pages_end(b, &io);
+		if (!b->row[i].dropped)
+			fusion_parity_read(&io, &b->row[i].row, b->class,
+					   &b->row[i].begin->row, &selection);
+	r = destage_pages_end(b, &io);
+	fusion_grace_leave(&b->pool->grace, grace);
+	return r;
 }
 
 /* Places for the parity of @row. */
@@ -326,6 +402,7 @@ static int destage_draw(struct destage *b, struct destage_row *row)
 						&row->begin->row.parity[i]);
 		if (row->set[i]) {
 			i++;
+			tries = 0;
 			continue;
 		}
 		if (tries++)
@@ -349,6 +426,8 @@ static int destage_write_parity(struct destage *b)
 	for (i = 0; !r && i < b->rows; i++) {
 		struct destage_row *row = &b->row[i];
 
+		if (row->dropped)
+			continue;
 		fusion_parity_compute(&row->row, b->class,
 				      row->begin->row.changed);
 		r = destage_draw(b, row);
@@ -368,84 +447,19 @@ static int destage_write_parity(struct destage *b)
 	return r ? r : error;
 }
 
-static struct destage_row *destage_find_row(struct destage *b,
-					    const struct destage_block *d,
-					    unsigned int page)
-{
-	unsigned int i;
-
-	for (i = 0; i < b->rows; i++)
-		if (b->row[i].end->row.stripe == fusion_place_stripe(d->base) &&
-		    b->row[i].end->row.page == page)
-			return &b->row[i];
-	return NULL;
-}
-
-/* The overlay of @d's block now; its chunk is pinned.  Under rcu_read_lock(). */
-static struct fusion_overlay *destage_overlay(struct destage *b,
-					      const struct destage_block *d)
-{
-	return fusion_entry_overlay(fusion_map_entry(&b->pool->map, d->volume->id,
-						     d->block));
-}
-
-/*
- * Drop the rows of which a page has left the map since it was frozen.  While a shard
- * of the epoch is locked: what has not left yet does so in this epoch, or later, so
- * that the record is a reference before that one goes.
- */
-static bool destage_drop(struct destage *b)
-{
-	bool any = false;
-	unsigned int i;
-	u64 lost;
-
-	rcu_read_lock();
-	for (i = 0; i < b->blocks; i++) {
-		struct destage_block *d = &b->block[i];
-		struct fusion_overlay *ov = destage_overlay(b, d);
-
-		lost = d->pages;
-		if (ov && ov->patches)
-			lost &= ~fusion_patches_same(&ov->patches->patches,
-						     &d->list->patches, lost);
-		any |= lost;
-		for (; lost; lost &= lost - 1)
-			destage_find_row(b, d, fusion_ctz64(lost))->dropped = true;
-	}
-	rcu_read_unlock();
-	return any;
-}
-
-/* What of their blocks was in rows that were dropped is not merged. */
-static void destage_dropped(struct destage *b)
-{
-	unsigned int i;
-	u64 left;
-
-	for (i = 0; i < b->blocks; i++) {
-		struct destage_block *d = &b->block[i];
-
-		for (left = d->pages; left; left &= left - 1)
-			if (destage_find_row(b, d, fusion_ctz64(left))->dropped)
-				d->pages &= ~(left & -left);
-	}
-}
-
 /* The records of all rows enter an epoch, which is committed. */
 static int destage_record(struct destage *b)
 {
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
 	unsigned int i;
-	bool dropped;
 
 	for (i = 0; i < b->rows; i++) {
 		b->row[i].end->row = b->row[i].begin->row;
 		b->row[i].end->written = true;
 	}
 	shard = fusion_epoch_enter(&b->pool->epochs, &flags);
-	dropped = destage_drop(b);
+	destage_drop(b);
 	for (i = 0; i < b->rows; i++) {
 		if (b->row[i].dropped)
 			continue;
@@ -453,7 +467,7 @@ static int destage_record(struct destage *b)
 		b->row[i].begin = NULL;
 	}
 	fusion_epoch_exit(shard, flags);
-	if (dropped)
+	if (b->dropped)
 		destage_dropped(b);
 	return fusion_commit(b->pool);
 }
@@ -482,17 +496,29 @@ static int destage_write(struct destage *b)
 	return destage_pages_end(b, &io);
 }
 
+/* There is no way back: what fails is tried once more. */
+static int destage_write_twice(struct destage *b)
+{
+	return destage_write(b) ? destage_write(b) : 0;
+}
+
 /* ---- 4: the switch ---- */
 
-/* Nothing of @d's block, which is held, is frozen any more. */
+/*
+ * What @d has frozen of its block, which is held, is not any more.  Others may have frozen
+ * patches that came after ours.
+ */
 static void destage_thaw_held(struct destage *b, struct destage_block *d)
 {
+	const struct fusion_patches *list = &d->list->patches;
 	struct fusion_overlay *ov;
 
 	rcu_read_lock();
 	ov = destage_overlay(b, d);
-	if (ov)
-		WRITE_ONCE(ov->frozen, 0);
+	if (ov && ov->patches)
+		WRITE_ONCE(ov->frozen, ov->frozen &
+			   ~fusion_patches_same(&ov->patches->patches, list,
+						list->mask));
 	rcu_read_unlock();
 }
 
@@ -561,7 +587,8 @@ static void destage_give_up(struct destage *b)
 		destage_thaw(b, &b->block[i]);
 	destage_leave_all(b);
 	/* writes to these pages may have waited for space */
-	fusion_waiters_freed(b->pool);
+	if (b->blocks)
+		fusion_waiters_freed(b->pool);
 }
 
 static void destage_free(struct destage *b)
@@ -608,10 +635,9 @@ static int destage_steps(struct destage *b)
 	}
 	r = destage_record(b);
 	destage_put_sets(b);
+	/* never without the record */
 	if (!r)
-		r = destage_write(b);
-	if (r == -ENOMEM || r == -EIO)
-		r = destage_write(b);
+		r = destage_write_twice(b);
 	if (!r)
 		r = destage_end(b);
 	if (r) {
@@ -693,6 +719,7 @@ int fusion_destage_next(struct fusion_pool *pool, u64 number, u64 *pages)
 	b->rows = 0;
 	b->stripes = 0;
 	b->crossed = false;
+	b->dropped = false;
 	b->pages = 0;
 	destage_limits(b);
 	r = destage_batch(b, number);

@@ -51,7 +51,7 @@ static void patch_set_open(struct fusion_space *s, struct fusion_class *class,
 	set = kmalloc(patch_set_bytes(s, class), GFP_NOWAIT | __GFP_NOWARN);
 	if (!set)
 		swap(set, open->spare);
-	if (!set || !fusion_set_begin(s, class, set, units))
+	if (!set || !fusion_set_begin(s, class, set, units, over))
 		return;
 	set->patches = true;
 	memset(set_fill(set), 0, class->d);
@@ -172,6 +172,8 @@ int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
 	if (!over && patches_limited(s))
 		return -EDQUOT;
 	r = fusion_open_spare(class, &class->patches, patch_set_bytes(s, class));
-	return r ? r : fusion_space_refill(s, class, fusion_set_stripes(class),
-					   commit_lock);
+	if (r || (over && READ_ONCE(class->free) >= fusion_set_stripes(class)))
+		return r;
+	return fusion_space_refill(s, class, fusion_set_stripes(class),
+				   commit_lock);
 }

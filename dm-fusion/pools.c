@@ -332,10 +332,15 @@ int fusion_pool_activate(struct fusion_pool *pool)
 		r = fusion_commit_transaction(pool);
 		mutex_unlock(&pool->commit_lock);
 	}
-	if (!r && !pool->activated && fusion_pool_writable(pool))
-		r = fusion_destage_redo(pool);
 	if (r)
 		return r;
+	if (!pool->activated && fusion_pool_writable(pool) &&
+	    fusion_destage_redo(pool)) {
+		/* what the records say is read from the patches, until a start can do it */
+		DMERR("%s: patches that were being merged could not be written: the pool is read-only",
+		      fusion_pool_name(pool));
+		fusion_pool_set_mode(pool, FUSION_RO);
+	}
 	pool->activated = true;
 	WRITE_ONCE(pool->serving, true);
 	fusion_pool_continue(pool);

@@ -62,6 +62,7 @@ static enum fusion_effort destage_effort(struct fusion_pool *pool)
 	return fusion_destage_effort(&rc->tunables, &stock,
 				     fusion_sets_oldest_ms(&pool->space, true),
 				     reclaim_idle_ms(rc), space_wanted(pool) ||
+				     READ_ONCE(pool->metadata_short) ||
 				     !list_empty_careful(&pool->unpatched));
 }
 
@@ -136,14 +137,17 @@ static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 	if (atomic_dec_and_test(&destage->running) && r &&
 	    !fusion_commit_freeing(pool))
 		fusion_waiters_unmerged(pool);
-	if (!r || reclaim_nothing(r))
+	if (!r)
 		return r;
 	if (r == -EBUSY)
 		WRITE_ONCE(pool->reclaim.crossed, true);
-	else if (r != -ENOMEM)
+	else if (!reclaim_nothing(r) && r != -ENOMEM)
 		reclaim_complain(pool, r);
-	/* sets and stripes do not depend on it */
-	return -EAGAIN;
+	/*
+	 * Sets and stripes do not depend on it; and nobody who depends on us is to wait for
+	 * what cannot be merged.
+	 */
+	return r == -ENOENT || (insist && r != -EBUSY) ? -ENOENT : -EAGAIN;
 }
 
 static int reclaim_patches(struct fusion_pool *pool)
@@ -153,9 +157,9 @@ static int reclaim_patches(struct fusion_pool *pool)
 	u64 number = U64_MAX;
 	int r;
 
+	if (!atomic64_read(&pool->space.patch_blocks))
+		return -ENOENT;
 	if (effort != FUSION_INSIST) {
-		if (!atomic64_read(&pool->space.patch_blocks))
-			return -ENOENT;
 		if (reclaim_slowed(rc))
 			return -EAGAIN;
 		if (reclaim_asked(rc))
@@ -516,16 +520,21 @@ static void reclaim_tick(struct work_struct *work)
 /* Have all jobs run until none has anything to do that was asked for. */
 static void reclaim_run(struct fusion_reclaim *rc)
 {
+	struct fusion_destage *destage = &pool_of(rc)->destage;
 	unsigned int i;
+	u64 merged;
 
 	do {
+		merged = atomic64_read(&destage->pages);
 		WRITE_ONCE(rc->slowed, false);
 		WRITE_ONCE(rc->crossed, false);
 		fusion_reclaim_kick(pool_of(rc));
 		reclaim_queue(rc, FUSION_RECLAIM_JOBS);
 		for (i = 0; i < FUSION_RECLAIM_JOBS; i++)
 			flush_work(&rc->job[i].work);
-		if (READ_ONCE(rc->slowed))
+		if (READ_ONCE(rc->slowed) ||
+		    (READ_ONCE(rc->crossed) &&
+		     atomic64_read(&destage->pages) == merged))
 			schedule_timeout_uninterruptible(FUSION_RECLAIM_TICK);
 	} while ((READ_ONCE(rc->slowed) || READ_ONCE(rc->crossed)) &&
 		 reclaim_asked(rc));

@@ -157,10 +157,12 @@ void fusion_sets_forget(struct fusion_space *s, u64 a)
 	set = xa_load(&s->sets, a);
 	if (set) {
 		table_remove(s, set);
+		/* its area is smaller at once: that is when those who wait are told */
+		fusion_set_count(s, set, -1);
 		if (set->busy)
 			set->gone = true;
 		else
-			set_free(s, set);
+			kfree(set);
 	}
 	mutex_unlock(&s->sets_lock);
 }
@@ -271,7 +273,7 @@ void fusion_sets_give_back(struct fusion_space *s, struct fusion_set *set)
 	mutex_lock(&s->sets_lock);
 	set->busy = false;
 	if (set->gone)
-		set_free(s, set);
+		kfree(set);
 	else
 		table_append(s, set);
 	mutex_unlock(&s->sets_lock);
@@ -285,7 +287,7 @@ void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
 	mutex_lock(&s->sets_lock);
 	set->busy = false;
 	if (set->gone) {
-		set_free(s, set);
+		kfree(set);
 	} else {
 		/* few are older: it was taken from the front */
 		list_for_each_entry(after, table, age)
@@ -299,9 +301,12 @@ void fusion_sets_put_back(struct fusion_space *s, struct fusion_set *set)
 void fusion_sets_sealed(struct fusion_space *s, struct fusion_set *set)
 {
 	mutex_lock(&s->sets_lock);
-	if (!set->gone)
+	if (set->gone) {
+		kfree(set);
+	} else {
 		table_remove(s, set);
-	set_free(s, set);
+		set_free(s, set);
+	}
 	mutex_unlock(&s->sets_lock);
 }
 

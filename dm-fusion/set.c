@@ -72,12 +72,13 @@ void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t)
 }
 
 bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
-		      struct fusion_set *set, unsigned int units)
+		      struct fusion_set *set, unsigned int units, bool over)
 {
 	unsigned int i;
 
 	lockdep_assert_held(&class->lock);
-	if (!fusion_space_allows(s, class, fusion_set_stripes(class))) {
+	if (over ? class->free < fusion_set_stripes(class) :
+	    !fusion_space_allows(s, class, fusion_set_stripes(class))) {
 		kfree(set);
 		return false;
 	}
@@ -115,7 +116,7 @@ static void set_open(struct fusion_space *s, struct fusion_class *class)
 		      GFP_NOWAIT | __GFP_NOWARN);
 	if (!set)
 		swap(set, class->tops.spare);
-	if (set && fusion_set_begin(s, class, set, class->d))
+	if (set && fusion_set_begin(s, class, set, class->d, false))
 		class->tops.set[class->tops.count++] = set;
 }
 

@@ -91,11 +91,12 @@ static inline void fusion_set_count(struct fusion_space *s,
 /* ---- what patch-set.c shares ---- */
 
 /*
- * Stripes for @set, whose memory has room for @units owners, drawn and paired.
- * False, and the memory is freed: there are none.  Under class->lock.
+ * Stripes for @set, whose memory has room for @units owners, drawn and paired.  @over:
+ * for background work, also of the reserve.  False, and the memory is freed: there are
+ * none.  Under class->lock.
  */
 bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
-		      struct fusion_set *set, unsigned int units);
+		      struct fusion_set *set, unsigned int units, bool over);
 
 /* Memory for a set, of so many bytes, for when a draw from @open finds none.  Sleeps. */
 int fusion_open_spare(struct fusion_class *class, struct fusion_open *open,

@@ -389,6 +389,11 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
 	if (fusion_row_decode(disk, key, class->d, class->p, pages, row))
 		return -EINVAL;
+	/* its stripe is of that class, if the band still is of one */
+	if (fusion_stripe_band(row->stripe) >= s->band_count ||
+	    (fusion_space_class_of(s, row->stripe) &&
+	     fusion_space_class_of(s, row->stripe) != class))
+		return -EINVAL;
 	for (i = 0; i < class->p + fusion_popcount64(row->changed); i++) {
 		fusion_patch_slots(i < class->p ? &row->parity[i] :
 				   &row->patch[i - class->p], place);

@@ -141,7 +141,9 @@ bool fusion_wait_for_patches(struct fusion_pool *pool, struct fusion_waiter *w)
 	bool waits, first;
 
 	spin_lock_irqsave(&pool->waiters_lock, flags);
-	waits = !READ_ONCE(pool->reclaim.stop) && fusion_pool_writable(pool);
+	/* under the lock: who frees the last ones has yet to look at the list */
+	waits = atomic64_read(&pool->space.patch_blocks) &&
+		!READ_ONCE(pool->reclaim.stop) && fusion_pool_writable(pool);
 	first = waits && list_empty(&pool->unpatched);
 	if (waits)
 		list_add_tail(&w->list, &pool->unpatched);

@@ -268,12 +268,15 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 static bool write_fits_patches(const struct fusion_io *io,
 			       const struct write_target *t)
 {
-	return READ_ONCE(io->volume->pool->space.patch_limit) && t->base &&
+	const struct fusion_pool *pool = io->volume->pool;
+
+	return READ_ONCE(pool->space.patch_limit) && t->base &&
+		!READ_ONCE(pool->metadata_short) &&
 		hweight64(t->mask | io->pages) <=
-		fusion_max_patches(io->volume->pool->block_pages);
+		fusion_max_patches(pool->block_pages);
 }
 
-/* -EDQUOT: there are no places for patches now, or little metadata. */
+/* -EDQUOT: there are no places for patches now. */
 static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 			   gfp_t gfp, bool may_block)
 {
@@ -284,8 +287,6 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 
 	if (unlikely(fusion_commit_crowded(pool)))
 		return write_wait_room(io);
-	if (unlikely(READ_ONCE(pool->metadata_short)))
-		return -EDQUOT;
 	r = fusion_update_prepare(&pool->map, &io->update, io->volume->id,
 				  io->block, FUSION_UPDATE_PATCHES, gfp);
 	if (r)
