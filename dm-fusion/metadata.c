@@ -500,6 +500,18 @@ static int md_next(struct dm_btree_info *info, dm_block_t root, u32 volume,
 	return 0;
 }
 
+int fusion_md_read_stripe(struct fusion_md *md, u64 stripe,
+			  struct fusion_disk_stripe *disk)
+{
+	int r;
+
+	down_read(&md->committed_lock);
+	r = dm_btree_lookup(&md->info[FUSION_TREE_STRIPES],
+			    md->committed[FUSION_TREE_STRIPES], &stripe, disk);
+	up_read(&md->committed_lock);
+	return r;
+}
+
 int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 			    u64 *block, u64 end, struct fusion_disk_top *top)
 {

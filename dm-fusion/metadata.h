@@ -58,6 +58,10 @@ void fusion_md_read_end(struct fusion_md *md);
 int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
 			u64 group, struct fusion_disk_base *base);
 
+/* By itself, sleeping: what is known of @stripe; -ENODATA: nothing. */
+int fusion_md_read_stripe(struct fusion_md *md, u64 stripe,
+			  struct fusion_disk_stripe *disk);
+
 /*
  * The first top of @volume at or after *@block: -ENODATA if there is none
  * below @end.
