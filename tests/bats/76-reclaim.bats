@@ -486,14 +486,6 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	parity_fits
 }
 
-# meta_table TARGET...: of the metadata device, from now on.
-meta_table() {
-	dm reload t-meta --table "0 $meta_sectors $*"
-	dm resume t-meta
-}
-# tasks_in FUNCTION COUNT: so many.  Without asking dmsetup: the commit is held up.
-tasks_in() { [ "$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c " $1+")" -ge "$2" ]; }
-
 @test "what a commit that failed would have freed is not written to" {
 	background=paused
 	take_all_bands 3

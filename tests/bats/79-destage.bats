@@ -170,6 +170,38 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	as_written
 }
 
+# When the records cannot be committed the stripes stay as they were.
+@test "nothing is written in place without a record" {
+	raid_volume 4
+	in_stripes
+	for b in {0..3}; do
+		write $((b * 48 + b)) 1
+	done
+	flush
+	udevadm settle
+	hold reads
+	message convert 3>&- &
+	pid=$!
+	wait_for 20 held 12
+	dm suspend --noflush --nolockfs t-meta
+	release
+	wait_for 20 tasks_in fusion_md_commit 1
+	meta_table error
+	wait $pid && false
+	[ "$(mode)" = ro ]
+	# of each row the parity, twice
+	[ "$(counter destage_written_pages)" -eq 8 ]
+	stop_pool
+	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	start_pool
+	volume_device 0 $((4 << 11))
+	as_written
+	parity_fits
+	message convert
+	as_written
+	parity_fits
+}
+
 # Steps of what SSDs write until all patches are merged, each on half of them first.
 half_step() {
 	local i
@@ -182,7 +214,7 @@ half_step() {
 	raid_volume 4
 	ends=0
 	for ((n = 1; n < 40 && ends < 2; n++)); do
-		for b in {0..11}; do
+		for b in {0..5}; do
 			write $((b * 16 + (b + n) % 16)) 1
 		done
 		hold writes
@@ -255,20 +287,20 @@ cut_at_start() {
 power_at_each_step() {
 	make_pool
 	message set patch_percent 20
-	volume 0 4 "$1" "$2"
+	volume 0 2 "$1" "$2"
 	model=$BATS_TEST_TMPDIR/model
-	random 1024 >"$model"
+	random 512 >"$model"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
 	message convert
 	for ((n = 1; n < 40; n++)); do
-		for b in {0..11}; do
-			write $((b * 16 + (b + n) % 16)) 1
+		for b in {0..5}; do
+			write $((b * 48 + (b + n) % 16)) 1
 		done
 		flush
 		cut_at_merge $n || break
 		cut_at_start $((n % 5 + 1))
 		start_pool
-		volume_device 0 $((4 << 11))
+		volume_device 0 $((2 << 11))
 		message set patch_percent 20
 		as_written
 		parity_fits

@@ -254,6 +254,14 @@ make_pool() {
 	start_pool
 }
 
+# meta_table TARGET...: of the metadata device, from now on.
+meta_table() {
+	dm reload t-meta --table "0 $meta_sectors $*"
+	dm resume t-meta
+}
+# tasks_in FUNCTION COUNT: so many.  Without asking dmsetup: the commit is held up.
+tasks_in() { [ "$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c " $1+")" -ge "$2" ]; }
+
 message() { dmsetup message -- "$pool" 0 "$@"; }
 
 # volume ID MIB [DATA [PARITY]]: a new volume and its device, t-vID.
