@@ -7,9 +7,9 @@ members=(/dev/mapper/ssd{0..6})
 meta=/dev/mapper/ssd7
 member_mib=$(($(blockdev --getsize64 "${members[0]}") >> 20))
 
-# make_drives [TIMES]: FusionRAID's drive E (table 3), so many times (10) slower.
+# make_drives TIMES: FusionRAID's drive E (table 3), so many times slower.
 make_drives() {
-	local i slower=${1:-10}
+	local i slower=$1
 
 	for i in {0..7}; do
 		dmsetup message "ssd$i" 0 time $((36 * slower)) $((37 * slower)) $((560 / slower)) $((280 / slower))
@@ -19,8 +19,13 @@ make_drives() {
 	done
 }
 
-# How long they have been busy in sum, in microseconds.
-busy_us() { dmsetup status ssd{0..6} | awk '{ n += $12 } END { printf "%.0f\n", n }'; }
+# busy_us DEVICE...: how long they have been busy in sum, in microseconds.
+busy_us() {
+	local d
+	for d; do
+		dmsetup status "$d"
+	done | awk '{ n += $11 } END { printf "%.0f\n", n }'
+}
 
 # start_pool: with nothing in it, on fresh metadata.
 start_pool() {
