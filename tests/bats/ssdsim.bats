@@ -216,6 +216,11 @@ await_held() {
 	run ! blkdiscard $dev
 	[ "$(letters | count 0)" -eq 17 ]
 	dmsetup message ssdsim-test 0 fail_discards no
+	dmsetup message ssdsim-test 0 fail_reads yes
+	run ! dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
+	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none
+	dmsetup message ssdsim-test 0 fail_reads no
+	dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
 	blkdiscard $dev
 	[ "$(letters | count 0)" -eq $pages ]
 }

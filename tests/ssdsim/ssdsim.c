@@ -31,6 +31,7 @@
  *				also WRITE_ZEROES)
  *	hold_all reads|writes|flushes|discards	on every device
  *	fail_discards yes|no	answer DISCARD with an error, and do nothing
+ *	fail_reads yes|no	likewise READ
  *	time <read> <write> <read rate> <write rate>	I/O takes time from now on:
  *				latencies in microseconds, rates in MB/s, 0 for no
  *				limit; see time.h
@@ -111,6 +112,7 @@ struct ssd {
 	struct mutex lock;		/* guards all below */
 	bool off;
 	bool fail_discards;
+	bool fail_reads;
 	struct xarray slots;
 	struct list_head cache;
 	unsigned long nr_cached;
@@ -410,6 +412,11 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 	percpu_down_read(&power_lock);
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
+		if (READ_ONCE(ssd->fail_reads)) {
+			status = BLK_STS_IOERR;
+			break;
+		}
+		fallthrough;
 	case REQ_OP_WRITE:
 		/* dm core sends the flush of a flushing write by itself. */
 		if (bio->bi_opf & REQ_PREFLUSH)
@@ -586,6 +593,7 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		if (kind < 0)
 			return -EINVAL;
 	} else if (argc == 2 && (!strcasecmp(argv[0], "fail_discards") ||
+				 !strcasecmp(argv[0], "fail_reads") ||
 				 !strcasecmp(argv[0], "keep_data"))) {
 		if (kstrtobool(argv[1], &yes))
 			return -EINVAL;
@@ -625,6 +633,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		mutex_unlock(&ssds_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
 		WRITE_ONCE(ssd->fail_discards, yes);
+	} else if (argc == 2 && !strcasecmp(argv[0], "fail_reads")) {
+		WRITE_ONCE(ssd->fail_reads, yes);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
 	} else if (!strcasecmp(argv[0], "release")) {
