@@ -195,7 +195,8 @@ static void commit_forget(struct fusion_pool *pool,
 	}
 }
 
-int fusion_commit(struct fusion_pool *pool)
+/* Under the commit mutex, which it leaves. */
+static int commit_all(struct fusion_pool *pool)
 {
 	struct bio_list bios = BIO_EMPTY_LIST;
 	struct fusion_epoch_records records;
@@ -204,7 +205,6 @@ int fusion_commit(struct fusion_pool *pool)
 	u64 number;
 	int r = 0;
 
-	mutex_lock(&pool->commit_lock);
 	/* what the timer was set for is in the epoch that closes now */
 	cancel_delayed_work(&pool->commit_timer);
 	spin_lock_irq(&pool->flush_lock);
@@ -245,6 +245,21 @@ int fusion_commit(struct fusion_pool *pool)
 	else if (news)
 		fusion_reclaim_soon(pool);
 	return r;
+}
+
+int fusion_commit(struct fusion_pool *pool)
+{
+	mutex_lock(&pool->commit_lock);
+	return commit_all(pool);
+}
+
+int fusion_commit_epoch(struct fusion_pool *pool, u64 number)
+{
+	mutex_lock(&pool->commit_lock);
+	if (pool->epochs.committed < number)
+		return commit_all(pool);
+	mutex_unlock(&pool->commit_lock);
+	return 0;
 }
 
 int fusion_commit_and_free(struct fusion_pool *pool)

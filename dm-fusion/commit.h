@@ -37,6 +37,8 @@ void fusion_commit_soon(struct fusion_pool *pool);
  * Commit what is recorded up to now, and wait.  Sleeps.
  */
 int fusion_commit(struct fusion_pool *pool);
+/* The same of what is recorded up to epoch @number: nothing, if it has been meanwhile. */
+int fusion_commit_epoch(struct fusion_pool *pool, u64 number);
 
 /*
  * As above, and wait until what has died by then is free.  It may still be being
