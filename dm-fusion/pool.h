@@ -127,6 +127,7 @@ struct fusion_reclaim_job {
 	/* as of the step's begin */
 	u64 news, evacuations;
 	bool lacked;			/* a stripe, and made free what was on its way */
+	bool closed_patches;		/* sets for them, when there was none to merge */
 };
 
 /* reclaim.c */

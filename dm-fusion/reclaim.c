@@ -119,8 +119,9 @@ static void reclaim_complain(struct fusion_pool *pool, int r)
  * Merge patches, in the last resort also what is in sets that are drawn from.
  * -ENOENT: there are none.
  */
-static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
+static int reclaim_merge(struct fusion_reclaim_job *job, u64 number, bool insist)
 {
+	struct fusion_pool *pool = job->pool;
 	struct fusion_destage *destage = &pool->destage;
 	u64 pages = 0;
 	int r = -EAGAIN;
@@ -129,9 +130,15 @@ static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 		r = fusion_destage_next(pool, number, &pages);
 		atomic64_sub(pages << FUSION_PAGE_SHIFT,
 			     &pool->reclaim.rate_bytes);
-		if (r == -ENOENT && insist && atomic_read(&destage->running) == 1 &&
-		    fusion_round_close_patches(&pool->space))
+		if (r == -ENOENT && insist && !job->closed_patches &&
+		    atomic_read(&destage->running) == 1) {
+			/* sets that are full are not there before a commit either */
+			job->closed_patches = true;
+			fusion_round_close_patches(&pool->space);
 			r = fusion_commit(pool);
+		} else {
+			job->closed_patches &= !!r;
+		}
 	}
 	/* what has been merged may be free soon: who waits is told then */
 	if (atomic_dec_and_test(&destage->running) && r &&
@@ -150,8 +157,9 @@ static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 	return r == -ENOENT || (insist && r != -EBUSY) ? -ENOENT : -EAGAIN;
 }
 
-static int reclaim_patches(struct fusion_pool *pool)
+static int reclaim_patches(struct fusion_reclaim_job *job)
 {
+	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
 	enum fusion_effort effort = destage_effort(pool);
 	u64 number = U64_MAX;
@@ -167,7 +175,7 @@ static int reclaim_patches(struct fusion_pool *pool)
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
 			return -EAGAIN;
 	}
-	r = reclaim_merge(pool, number, effort == FUSION_INSIST);
+	r = reclaim_merge(job, number, effort == FUSION_INSIST);
 	/* others than those that were looked at may be left */
 	return r == -ENOENT && number != U64_MAX ? -EAGAIN : r;
 }
@@ -294,7 +302,7 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 	m->written_pages = 0;
 	r = reclaim_evacuated(pool, m);
 	if (reclaim_nothing(r)) {
-		patches = reclaim_patches(pool);
+		patches = reclaim_patches(job);
 		r = patches;
 	}
 	if (reclaim_nothing(patches)) {
@@ -356,6 +364,7 @@ static void reclaim_job(struct work_struct *work)
 
 	atomic_inc(&rc->running);
 	job->lacked = false;
+	job->closed_patches = false;
 	fusion_round_note(job);
 	r = fusion_reclaim_load(pool);
 	if (r)
