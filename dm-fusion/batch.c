@@ -112,10 +112,13 @@ static bool batch_page(struct fusion_batch *b, const struct fusion_batch_stripe 
 		       unsigned int slot, unsigned int page,
 		       const struct fusion_patch *patch)
 {
-	struct fusion_batch_row *row = batch_row(b, s, page);
+	struct fusion_batch_row *row;
 	struct fusion_row *r;
 	unsigned int i, at;
 
+	if (b->frozen == b->max_frozen)
+		return false;
+	row = batch_row(b, s, page);
 	if (!row)
 		return false;
 	r = &row->begin->row;
@@ -127,6 +130,7 @@ static bool batch_page(struct fusion_batch *b, const struct fusion_batch_stripe 
 		r->patch[i] = r->patch[i - 1];
 	r->patch[at] = *patch;
 	r->changed |= 1ULL << slot;
+	b->frozen++;
 	return true;
 }
 
@@ -203,7 +207,7 @@ out:
 static bool batch_full(const struct fusion_batch *b)
 {
 	return b->blocks == b->max_blocks || b->stripes == FUSION_BATCH_BLOCKS ||
-		b->rows == b->max_rows;
+		b->rows == b->max_rows || b->frozen == b->max_frozen;
 }
 
 static int batch_choose(struct fusion_batch *b, const struct fusion_set *set)
@@ -379,10 +383,11 @@ static void batch_limits(struct fusion_batch *b)
 	/* of the map's cache no more than a part is pinned */
 	b->max_blocks = min_t(unsigned long, FUSION_BATCH_BLOCKS,
 			      fusion_map_chunks(&pool->map) / 8 + 1);
-	b->max_rows = BATCH_BYTES / (fusion_parity_row_pages(b->class) <<
-				     FUSION_PAGE_SHIFT);
-	b->max_rows = min(b->max_rows, READ_ONCE(pool->metadata_short) ?
-			  BATCH_ROWS_SHORT : FUSION_BATCH_ROWS);
+	b->max_rows = READ_ONCE(pool->metadata_short) ? BATCH_ROWS_SHORT :
+		FUSION_BATCH_ROWS;
+	b->max_frozen = BATCH_BYTES / (fusion_parity_pages(b->class,
+					READ_ONCE(pool->reclaim.tunables.write_select)) <<
+				       FUSION_PAGE_SHIFT);
 }
 
 /* There is a set in it: find rows.  -EAGAIN, -EBUSY: there are none. */
@@ -429,6 +434,7 @@ struct fusion_batch *fusion_batch_make(struct fusion_pool *pool, u64 number)
 	b->blocks = 0;
 	b->rows = 0;
 	b->stripes = 0;
+	b->frozen = 0;
 	b->crossed = false;
 	b->dropped = false;
 	b->pages = 0;

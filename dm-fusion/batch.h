@@ -16,9 +16,9 @@
 #include "parity.h"
 #include "patch-set.h"
 
-#define FUSION_BATCH_SETS	8
-#define FUSION_BATCH_BLOCKS	512
-#define FUSION_BATCH_ROWS	512
+#define FUSION_BATCH_SETS	32
+#define FUSION_BATCH_BLOCKS	1024
+#define FUSION_BATCH_ROWS	1024
 
 /* A block of which pages are merged. */
 struct fusion_batch_block {
@@ -50,7 +50,8 @@ struct fusion_batch {
 	struct fusion_pool *pool;
 	struct fusion_class *class;
 	unsigned int sets, blocks, rows, stripes;
-	unsigned int max_blocks, max_rows;
+	unsigned int frozen;		/* pages */
+	unsigned int max_blocks, max_rows, max_frozen;
 	bool crossed;			/* other batches are in the way */
 	bool dropped;			/* some row is */
 	u64 pages;			/* read and written */

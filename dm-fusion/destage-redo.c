@@ -3,13 +3,13 @@
  * Destage, after a start: rows that were being written in place are written again.
  * See destage.h.
  */
-#include <linux/mm.h>
+#include <linux/gfp.h>
 #include <linux/slab.h>
 
 #include "commit.h"
 #include "destage.h"
 #include "mode.h"
-#include "pages.h"
+#include "parity.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -18,30 +18,56 @@
 struct redo_row {
 	struct fusion_row_change *change;
 	struct fusion_class *class;	/* NULL: nothing of its stripe is in use */
-	void *data[FUSION_MAX_MEMBERS];	/* by slot */
+	struct fusion_parity_row row;
 };
+
+/* All parts of the next record, from *@key on.  -ENODATA: there is none. */
+static int redo_parts(struct fusion_pool *pool, u64 *key, struct fusion_disk_row *disk)
+{
+	unsigned int i, parts;
+	u64 next;
+	int r;
+
+	r = fusion_md_next_row(pool->md, key, disk);
+	if (r)
+		return r;
+	parts = fusion_row_parts(disk);
+	for (i = 1; i < parts; i++) {
+		next = *key + i;
+		r = fusion_md_next_row(pool->md, &next, &disk[i]);
+		if (r && r != -ENODATA)
+			return r;
+		if (r || next != *key + i)
+			return -EINVAL;
+	}
+	return 0;
+}
 
 /* The next row, from *@key on.  -ENODATA: there is none. */
 static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 {
+	struct fusion_disk_row disk[FUSION_MAX_PARTS];
 	struct fusion_disk_stripe now;
-	struct fusion_disk_row disk;
 	u64 stripe;
 	int r;
 
-	r = fusion_md_next_row(pool->md, key, &disk);
-	if (r)
+	r = redo_parts(pool, key, disk);
+	if (r && r != -EINVAL)
 		return r;
-	stripe = *key >> FUSION_PAGE_BITS;
 	row->change = kzalloc(sizeof(*row->change), GFP_NOIO);
 	if (!row->change)
 		return -ENOMEM;
 	row->change->written = true;
-	r = fusion_space_decode_row(&pool->space, &disk, *key, &row->change->row);
+	if (!r)
+		r = fusion_space_decode_row(&pool->space, disk, *key,
+					    &row->change->row);
+	stripe = row->change->row.stripe;
 	/* there is nothing else in it as long as there is the record */
-	if (!r && !fusion_md_get_stripe(pool->md, stripe, &now) &&
-	    now.state != FUSION_STRIPE_RAID)
-		r = -EINVAL;
+	if (!r && !fusion_md_get_stripe(pool->md, stripe, &now)) {
+		row->row.written = le64_to_cpu(now.written);
+		if (now.state != FUSION_STRIPE_RAID)
+			r = -EINVAL;
+	}
 	if (r) {
 		DMERR("%s: metadata has an impossible row %llx",
 		      fusion_pool_name(pool), *key);
@@ -49,61 +75,71 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	}
 	if (fusion_space_place_ok(&pool->space, fusion_place(stripe, 0)))
 		row->class = fusion_space_class_of(&pool->space, stripe);
-	++*key;
+	*key = fusion_row_key(stripe, row->change->row.page + 1);
 	return 0;
 }
 
-/* Replica @n of what the record's patches say, to memory. */
-static void redo_read(struct fusion_pages *io, struct redo_row *row, unsigned int n)
+/* Page @page of @place, to *@data. */
+static int redo_read_page(struct fusion_pool *pool, u64 place, unsigned int page,
+			  void **data)
 {
-	const struct fusion_row *r = &row->change->row;
-	u64 left;
-
-	if (!row->class)
-		return;
-	left = r->changed | fusion_mask(row->class->d, row->class->p);
-	for (; left; left &= left - 1) {
-		unsigned int i = fusion_ctz64(left), d = row->class->d;
-		const struct fusion_patch *patch = i < d ?
-			fusion_row_patch(r, i) : &r->parity[i - d];
-
-		if (!row->data[i])
-			row->data[i] = (void *)__get_free_page(GFP_NOIO);
-		fusion_pages_submit(io, fusion_patch_slot(patch->at[n]),
-				    fusion_patch_at(patch), row->data[i],
-				    REQ_OP_READ);
-	}
-}
-
-/* Memory to the stripe. */
-static void redo_write(struct fusion_pages *io, struct redo_row *row)
-{
-	const struct fusion_row *r = &row->change->row;
-	u64 left;
-
-	if (!row->class)
-		return;
-	left = r->changed | fusion_mask(row->class->d, row->class->p);
-	for (; left; left &= left - 1)
-		fusion_pages_submit(io, fusion_place(r->stripe, fusion_ctz64(left)),
-				    r->page, row->data[fusion_ctz64(left)],
-				    REQ_OP_WRITE);
-}
-
-/* All replicas of what has a record are equal. */
-static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
-{
-	unsigned int n, replicas;
 	struct fusion_pages io;
+
+	if (!*data)
+		*data = (void *)__get_free_page(GFP_NOIO);
+	fusion_pages_begin(&io, pool);
+	fusion_pages_submit(&io, place, page, *data, REQ_OP_READ);
+	return fusion_pages_end(&io);
+}
+
+/* One of the replicas of @patch in @copies, all of which are equal, to *@data. */
+static int redo_read_patch(struct fusion_pool *pool, const struct fusion_patch *patch,
+			   unsigned int copies, void **data)
+{
 	int r = -EIO;
 
-	replicas = fusion_patch_replicas(&row->change->row.parity[0]);
-	for (n = 0; r && n < replicas; n++) {
-		fusion_pages_begin(&io, pool);
-		redo_read(&io, row, n);
-		r = fusion_pages_end(&io);
-	}
+	for (; r && copies; copies &= copies - 1)
+		r = redo_read_page(pool, fusion_patch_slot(patch->at[__ffs(copies)]),
+				   fusion_patch_at(patch), data);
 	return r;
+}
+
+/* The parity, if it cannot be read: from what changes, which has been, and the rest. */
+static int redo_recompute(struct fusion_pool *pool, struct redo_row *row)
+{
+	const struct fusion_row *r = &row->change->row;
+	u64 left = row->row.written & ~r->changed;
+	int error = 0;
+
+	for (; !error && left; left &= left - 1)
+		error = redo_read_page(pool, fusion_place(r->stripe, fusion_ctz64(left)),
+				       r->page, &row->row.old[fusion_ctz64(left)]);
+	if (!error)
+		fusion_parity_compute(&row->row, row->class, r->changed);
+	return error;
+}
+
+/* What is to be written of @row. */
+static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
+{
+	const struct fusion_row *r = &row->change->row;
+	unsigned int all, i;
+	int error = 0;
+	u64 left;
+
+	if (!row->class)
+		return 0;
+	all = fusion_mask(0, row->class->p + 1);
+	for (left = r->changed; !error && left; left &= left - 1)
+		error = redo_read_patch(pool, fusion_row_patch(r, fusion_ctz64(left)), all,
+					&row->row.new[fusion_ctz64(left)]);
+	if (error)
+		return error;
+	for (i = 0; i < row->class->p; i++)
+		if (redo_read_patch(pool, &r->parity[i], r->copies[i],
+				    &row->row.new[row->class->d + i]))
+			error = -EIO;
+	return error ? redo_recompute(pool, row) : 0;
 }
 
 static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
@@ -121,7 +157,9 @@ static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
 		return r;
 	fusion_pages_begin(&io, pool);
 	for (i = 0; i < rows; i++)
-		redo_write(&io, &row[i]);
+		if (row[i].class)
+			fusion_parity_write(&io, &row[i].row, row[i].class,
+					    &row[i].change->row);
 	r = fusion_pages_end(&io);
 	if (r)
 		return r;
@@ -136,12 +174,11 @@ static int redo_rows(struct fusion_pool *pool, struct redo_row *row,
 
 static void redo_free(struct redo_row *row)
 {
-	unsigned int i, j;
+	unsigned int i;
 
 	for (i = 0; i < REDO_ROWS; i++) {
 		kfree(row[i].change);
-		for (j = 0; j < FUSION_MAX_MEMBERS; j++)
-			free_page((unsigned long)row[i].data[j]);
+		fusion_parity_free(&row[i].row);
 	}
 	kvfree(row);
 }

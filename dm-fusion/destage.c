@@ -11,6 +11,9 @@
 
 #define DM_MSG_PREFIX "fusion"
 
+/* Places that are looked at for the parity of a row. */
+#define PLACE_TRIES	16
+
 /* ---- 2: parity ---- */
 
 static int destage_pages_end(struct fusion_batch *b, struct fusion_pages *io)
@@ -73,36 +76,115 @@ static int destage_draw(struct fusion_batch *b, struct fusion_batch_row *row)
 	return 0;
 }
 
+static u64 place_member(struct fusion_batch *b, u64 place)
+{
+	u32 member;
+
+	fusion_space_locate(&b->pool->space, place, &member);
+	return 1ULL << member;
+}
+
+/* The members that have pages of @row which parity covers, and which do not change. */
+static u64 row_members(struct fusion_batch *b, const struct fusion_batch_row *row)
+{
+	u64 left = row->row.written & ~row->begin->row.changed, members = 0;
+
+	for (; left; left &= left - 1)
+		members |= place_member(b, fusion_place(row->stripe,
+							fusion_ctz64(left)));
+	return members;
+}
+
+/* The replica of @patch that is on none of @members, from @from on; -1: there is none. */
+static int find_apart(struct fusion_batch *b, const struct fusion_patch *patch,
+		      unsigned int from, u64 members)
+{
+	unsigned int replicas = fusion_patch_replicas(patch), i, n;
+
+	for (i = 0; i < replicas; i++) {
+		n = (from + i) % replicas;
+		if (!(place_member(b, fusion_patch_slot(patch->at[n])) & members))
+			return n;
+	}
+	return -1;
+}
+
+/*
+ * One copy of the parity will do on a member that has nothing else of the row: what does
+ * not change and the parity are then on a member each, and of these as many may be lost
+ * as there is parity; what changes has its patches.  Rows that are yet to come may have
+ * drawn a place that suits better.  Else it is in all replicas.
+ */
+static void destage_place(struct fusion_batch *b, unsigned int i)
+{
+	struct fusion_batch_row *row = &b->row[i];
+	u64 members = row_members(b, row);
+	unsigned int j, other, tries;
+	int n;
+
+	for (j = 0; j < b->class->p; j++) {
+		struct fusion_row *r = &row->begin->row;
+
+		n = -1;
+		for (other = i, tries = PLACE_TRIES; other < b->rows && tries; other++) {
+			if (b->row[other].dropped)
+				continue;
+			n = find_apart(b, &b->row[other].begin->row.parity[j], i, members);
+			if (n >= 0)
+				break;
+			tries--;
+		}
+		if (n < 0) {
+			r->copies[j] = fusion_mask(0, b->class->p + 1);
+			continue;
+		}
+		swap(r->parity[j], b->row[other].begin->row.parity[j]);
+		swap(row->set[j], b->row[other].set[j]);
+		r->copies[j] = 1U << n;
+		members |= place_member(b, fusion_patch_slot(r->parity[j].at[n]));
+	}
+}
+
+static void destage_submit_parity(struct fusion_batch *b, struct fusion_pages *io,
+				  const struct fusion_batch_row *row)
+{
+	unsigned int j, n;
+
+	for (j = 0; j < b->class->p; j++) {
+		const struct fusion_patch *patch = &row->begin->row.parity[j];
+
+		for (n = 0; n < fusion_patch_replicas(patch); n++)
+			if (row->begin->row.copies[j] >> n & 1)
+				fusion_pages_submit(io, fusion_patch_slot(patch->at[n]),
+						    fusion_patch_at(patch),
+						    row->row.new[b->class->d + j],
+						    REQ_OP_WRITE);
+	}
+}
+
 static int destage_write_parity(struct fusion_batch *b)
 {
-	u64 place[FUSION_MAX_REPLICAS];
 	struct fusion_pages io;
-	unsigned int i, j, n;
-	int r = 0, error;
+	unsigned int i;
+	int r = 0;
 
+	for (i = 0; !r && i < b->rows; i++)
+		if (!b->row[i].dropped)
+			r = destage_draw(b, &b->row[i]);
+	if (r)
+		return r;
 	fusion_pages_begin(&io, b->pool);
-	for (i = 0; !r && i < b->rows; i++) {
+	for (i = 0; i < b->rows; i++) {
 		struct fusion_batch_row *row = &b->row[i];
 
 		if (row->dropped)
 			continue;
+		destage_place(b, i);
 		fusion_parity_compute(&row->row, b->class,
 				      row->begin->row.changed);
-		r = destage_draw(b, row);
-		for (j = 0; !r && j < b->class->p; j++) {
-			const struct fusion_patch *patch =
-				&row->begin->row.parity[j];
-
-			fusion_patch_slots(patch, place);
-			for (n = 0; n < fusion_patch_replicas(patch); n++)
-				fusion_pages_submit(&io, place[n],
-						    fusion_patch_at(patch),
-						    row->row.new[b->class->d + j],
-						    REQ_OP_WRITE);
-		}
+		destage_submit_parity(b, &io, row);
 	}
-	error = destage_pages_end(b, &io);
-	return r ? r : error;
+	return destage_pages_end(b, &io);
 }
 
 /* The records of all rows enter an epoch, which is committed. */
@@ -111,6 +193,7 @@ static int destage_record(struct fusion_batch *b)
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
 	unsigned int i;
+	u64 number;
 
 	for (i = 0; i < b->rows; i++) {
 		b->row[i].end->row = b->row[i].begin->row;
@@ -124,10 +207,11 @@ static int destage_record(struct fusion_batch *b)
 		list_add_tail(&b->row[i].begin->list, &shard->rows);
 		b->row[i].begin = NULL;
 	}
+	number = b->pool->epochs.current_number;
 	fusion_epoch_exit(shard, flags);
 	if (b->dropped)
 		fusion_batch_settle(b);
-	return fusion_commit(b->pool);
+	return fusion_commit_epoch(b->pool, number);
 }
 
 static void destage_put_sets(struct fusion_batch *b)
@@ -185,6 +269,7 @@ static int destage_end(struct fusion_batch *b)
 	struct fusion_epoch_shard *shard;
 	unsigned long flags;
 	unsigned int i;
+	u64 number;
 	int r;
 
 	for (i = 0; i < b->blocks; i++) {
@@ -201,8 +286,9 @@ static int destage_end(struct fusion_batch *b)
 		list_add_tail(&b->row[i].end->list, &shard->rows);
 		b->row[i].end = NULL;
 	}
+	number = b->pool->epochs.current_number;
 	fusion_epoch_exit(shard, flags);
-	return fusion_commit(b->pool);
+	return fusion_commit_epoch(b->pool, number);
 }
 
 /* ---- all of it ---- */

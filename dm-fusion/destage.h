@@ -9,7 +9,8 @@
  *	   stripes are held, and nobody else is in their gates (gate.h).
  *	2. The new parity is computed, row by row (selection.h), and written to patches
  *	   of its own; a commit stores a record of each row (row.h) with the patches of
- *	   data and parity.
+ *	   data and parity.  The parity is in one copy, where no page of the row is that
+ *	   does not change; or in all replicas, if there is no such place.
  *	3. Data and parity are written in place.
  *	4. The patches leave the map, unless they were overwritten or have gone with
  *	   their blocks; the next commit, which flushes what 3 has written, removes the
@@ -18,7 +19,10 @@
  * What a power cut leaves: before 2's commit nothing has changed.  Between the
  * commits a row may be torn in any way, but its record has all that is to be there,
  * and the blocks are read from their patches; the next start writes it once more,
- * before anything else (fusion_destage_redo()).  There is no write hole.
+ * before anything else (fusion_destage_redo()).  There is no write hole: with p members
+ * lost as well, what changes is read from its replicas, and what does not is computed
+ * from the rest of it, the parity's patches and what changes.  If one of these patches
+ * is lost, so are at most p - 1 of the others that are on a member each.
  */
 #ifndef DM_FUSION_DESTAGE_H
 #define DM_FUSION_DESTAGE_H

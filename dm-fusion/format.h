@@ -23,7 +23,7 @@
  *	base	volume id, block / 64		-> 64 places; absent: none
  *	tops	volume id, block		-> fusion_disk_top; absent: none
  *	patches	volume id, block		-> fusion_disk_patches; absent: none
- *	rows	stripe id, row			-> fusion_disk_row; absent: none
+ *	rows	stripe id, row, part		-> fusion_disk_row; absent: none
  *
  * Keys of base, tops and patches carry the volume id in bits 40..63.  A root of
  * 0 is an empty tree.  A block has a top or patches or neither.
@@ -368,16 +368,27 @@ struct fusion_disk_patches {
  */
 #define FUSION_ROW_PATCHES	16	/* data pages of a row at once */
 
+/*
+ * A record is in as many parts as it takes, with keys one behind the other: few rows
+ * take more than one.  The first part says what changes.  A patch of parity may hold it
+ * in some of its replicas only, see destage.h.
+ */
+#define FUSION_PART_PATCHES	4
+#define FUSION_PART_BITS	3
+#define FUSION_MAX_PARTS	5	/* for all patches there can be */
+
 struct fusion_disk_row {
 	__le64 changed;			/* data slots whose pages are written */
-	__le64 reserved;
-	struct fusion_disk_patch parity[FUSION_MAX_PARITY]; /* unused: 0 */
-	struct fusion_disk_patch patch[FUSION_ROW_PATCHES]; /* for each of @changed */
+	u8 copies[FUSION_MAX_PARITY];	/* replicas that the parity is in, bit 0: in A */
+	u8 reserved[6];
+	/* of the parity, then for each of @changed; unused: 0 */
+	struct fusion_disk_patch patch[FUSION_PART_PATCHES];
 };
 
+/* That of the first part. */
 static inline u64 fusion_row_key(u64 stripe, u32 row)
 {
-	return stripe << FUSION_PAGE_BITS | row;
+	return (stripe << FUSION_PAGE_BITS | row) << FUSION_PART_BITS;
 }
 
 static inline u32 fusion_patches_bytes(u32 pages)

@@ -355,7 +355,7 @@ struct fusion_md *fusion_md_open(struct block_device *bdev,
 	BUILD_BUG_ON(sizeof(struct fusion_disk_top) != 40);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_patches) != 16);
 	BUILD_BUG_ON(sizeof(struct fusion_disk_patch) != 24);
-	BUILD_BUG_ON(sizeof(struct fusion_disk_row) != 448);
+	BUILD_BUG_ON(sizeof(struct fusion_disk_row) != 112);
 
 	md = kzalloc(sizeof(*md), GFP_KERNEL);
 	if (!md) {

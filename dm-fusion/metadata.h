@@ -101,7 +101,7 @@ int fusion_md_put_patches(struct fusion_md *md, u32 volume, u64 block,
 int fusion_md_next_patches(struct fusion_md *md, u32 volume, u64 *block,
 			   struct fusion_disk_patches *patches);
 
-/* The record with fusion_row_key() @key; @row NULL: removed. */
+/* The part with @key of the record of a row; @row NULL: removed. */
 int fusion_md_put_row(struct fusion_md *md, u64 key, struct fusion_disk_row *row);
 /* The first at or after *@key; -ENODATA: there is none. */
 int fusion_md_next_row(struct fusion_md *md, u64 *key, struct fusion_disk_row *row);

@@ -7,18 +7,15 @@
 #include "io.h"
 #include "pages.h"
 
+/* For each member. */
+#define PAGES_PENDING	4
+
 struct page_io {
 	struct fusion_pages *io;
 	struct fusion_member *member;
 	struct bio bio;
 	struct bio_vec vec;
 };
-
-static void pages_drop(struct fusion_pages *io)
-{
-	if (atomic_dec_and_test(&io->pending))
-		complete(&io->done);
-}
 
 void fusion_pages_fail(struct fusion_pages *io, int error)
 {
@@ -29,6 +26,7 @@ static void page_end_io(struct bio *bio)
 {
 	struct page_io *p = container_of(bio, struct page_io, bio);
 	struct fusion_pages *io = p->io;
+	unsigned long flags;
 
 	if (op_is_write(bio_op(bio)))
 		fusion_member_end_write(p->member);
@@ -38,17 +36,23 @@ static void page_end_io(struct bio *bio)
 		fusion_pages_fail(io, -EIO);
 	bio_uninit(bio);
 	kfree(p);
-	pages_drop(io);
+	/* @io is gone as soon as its owner has the lock, and sees that it was the last */
+	spin_lock_irqsave(&io->lock, flags);
+	io->pending--;
+	wake_up(&io->room);
+	spin_unlock_irqrestore(&io->lock, flags);
 }
 
 void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool)
 {
 	io->pool = pool;
 	io->error = 0;
+	io->most = PAGES_PENDING * pool->layout.n;
 	io->count[READ] = 0;
 	io->count[WRITE] = 0;
-	atomic_set(&io->pending, 1);
-	init_completion(&io->done);
+	spin_lock_init(&io->lock);
+	io->pending = 0;
+	init_waitqueue_head(&io->room);
 	blk_start_plug(&io->plug);
 }
 
@@ -66,9 +70,12 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 	p->member = fusion_aim(io->pool, &p->bio, place, page);
 	p->bio.bi_end_io = page_end_io;
 	__bio_add_page(&p->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
-	atomic_inc(&io->pending);
 	io->count[op_is_write(opf)]++;
 	fusion_member_background(p->member, 1 << FUSION_PAGE_SHIFT);
+	spin_lock_irq(&io->lock);
+	wait_event_lock_irq(io->room, io->pending < io->most, io->lock);
+	io->pending++;
+	spin_unlock_irq(&io->lock);
 	fusion_member_start(p->member);
 	submit_bio_noacct(&p->bio);
 }
@@ -76,7 +83,8 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 int fusion_pages_end(struct fusion_pages *io)
 {
 	blk_finish_plug(&io->plug);
-	pages_drop(io);
-	wait_for_completion_io(&io->done);
+	spin_lock_irq(&io->lock);
+	wait_event_lock_irq(io->room, !io->pending, io->lock);
+	spin_unlock_irq(&io->lock);
 	return io->error;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * I/O of many single pages at once: begun, submitted and ended by one thread, which
- * does not wait in between but for memory.
+ * I/O of many single pages at once: begun, submitted and ended by one thread.  A few
+ * for each member are under way at a time, for others write to them, too.
  */
 #ifndef DM_FUSION_PAGES_H
 #define DM_FUSION_PAGES_H
 
-#include <linux/completion.h>
+#include <linux/wait.h>
 
 #include "pool.h"
 
@@ -14,9 +14,10 @@ struct fusion_pages {
 	struct fusion_pool *pool;
 	struct blk_plug plug;		/* neighbours may go together */
 	unsigned int count[2];		/* pages read, and written */
-	atomic_t pending;
 	int error;			/* the first */
-	struct completion done;
+	spinlock_t lock;
+	unsigned int pending, most;	/* under the lock */
+	wait_queue_head_t room;
 };
 
 void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool);

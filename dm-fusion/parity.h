@@ -17,10 +17,14 @@ struct fusion_parity_row {
 	void *old[FUSION_MAX_MEMBERS];	/* what is read for it */
 };
 
-/* Pages that a row of @class may need at most. */
-static inline unsigned int fusion_parity_row_pages(const struct fusion_class *class)
+/*
+ * Pages of memory for each that changes of rows of @class, at most: what is read is no
+ * more than rmw reads, unless rcw is forced.
+ */
+static inline unsigned int fusion_parity_pages(const struct fusion_class *class,
+					       enum fusion_select mode)
 {
-	return 2 * class->k;
+	return mode == FUSION_SELECT_RCW ? class->k : 2 * (class->p + 1);
 }
 
 /*

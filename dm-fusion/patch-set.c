@@ -38,22 +38,28 @@ static size_t patch_set_bytes(const struct fusion_space *s,
 			   patch_units(s, class)) + class->d;
 }
 
+static struct fusion_open *open_of(struct fusion_class *class, bool parity)
+{
+	return parity ? &class->parity : &class->patches;
+}
+
 static void patch_set_open(struct fusion_space *s, struct fusion_class *class,
-			   bool over)
+			   bool parity)
 {
 	unsigned int units = patch_units(s, class);
-	struct fusion_open *open = &class->patches;
+	struct fusion_open *open = open_of(class, parity);
 	struct fusion_set *set;
 
 	lockdep_assert_held(&class->lock);
-	if (!over && patches_limited(s))
+	if (!parity && patches_limited(s))
 		return;
 	set = kmalloc(patch_set_bytes(s, class), GFP_NOWAIT | __GFP_NOWARN);
 	if (!set)
 		swap(set, open->spare);
-	if (!set || !fusion_set_begin(s, class, set, units, over))
+	if (!set || !fusion_set_begin(s, class, set, units, parity))
 		return;
 	set->patches = true;
+	set->parity = parity;
 	memset(set_fill(set), 0, class->d);
 	fusion_set_count(s, set, 1);
 	open->set[open->count++] = set;
@@ -87,9 +93,9 @@ static int find_room(const struct fusion_open *open, unsigned int d,
 
 /* Of two slots with room the one whose members are less busy. */
 static bool choose_room(struct fusion_space *s, struct fusion_class *class,
-			unsigned int pages, struct room *room)
+			struct fusion_open *open, unsigned int pages,
+			struct room *room)
 {
-	struct fusion_open *open = &class->patches;
 	struct room other;
 	int number;
 
@@ -124,10 +130,10 @@ static struct fusion_set *retire_fullest(struct fusion_open *open)
 
 struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 				     struct fusion_class *class, u64 key,
-				     unsigned int pages, bool over,
+				     unsigned int pages, bool parity,
 				     struct fusion_patch *patch)
 {
-	struct fusion_open *open = &class->patches;
+	struct fusion_open *open = open_of(class, parity);
 	struct fusion_set *set = NULL, *retired = NULL;
 	unsigned int page, i;
 	unsigned long flags;
@@ -135,13 +141,13 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 
 	spin_lock_irqsave(&class->lock, flags);
 	if (open->count < OPEN_PATCH_SETS)
-		patch_set_open(s, class, over);
-	if (!choose_room(s, class, pages, &room)) {
-		if (!open->count || (!over && patches_limited(s)))
+		patch_set_open(s, class, parity);
+	if (!choose_room(s, class, open, pages, &room)) {
+		if (!open->count || (!parity && patches_limited(s)))
 			goto out;
 		retired = retire_fullest(open);
-		patch_set_open(s, class, over);
-		if (!choose_room(s, class, pages, &room))
+		patch_set_open(s, class, parity);
+		if (!choose_room(s, class, open, pages, &room))
 			goto out;
 	}
 	set = room.set;
@@ -165,14 +171,15 @@ out:
 }
 
 int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
-			bool over, struct mutex *commit_lock)
+			bool parity, struct mutex *commit_lock)
 {
 	int r;
 
-	if (!over && patches_limited(s))
+	if (!parity && patches_limited(s))
 		return -EDQUOT;
-	r = fusion_open_spare(class, &class->patches, patch_set_bytes(s, class));
-	if (r || (over && READ_ONCE(class->free) >= fusion_set_stripes(class)))
+	r = fusion_open_spare(class, open_of(class, parity),
+			      patch_set_bytes(s, class));
+	if (r || (parity && READ_ONCE(class->free) >= fusion_set_stripes(class)))
 		return r;
 	return fusion_space_refill(s, class, fusion_set_stripes(class),
 				   commit_lock);

@@ -10,6 +10,10 @@
  *
  * What they take, open or not, is the patch area.  When it is at its limit no more
  * are opened.
+ *
+ * The parity of rows that are being merged (destage.h) is in sets of its own: all in
+ * them dies with the batch, which is what makes the area smaller.  So they are no part
+ * of it, and may be drawn from the reserve.
  */
 #ifndef DM_FUSION_PATCH_SET_H
 #define DM_FUSION_PATCH_SET_H
@@ -18,14 +22,13 @@
 
 /*
  * Draw places for @pages neighbouring pages of the block with @key, at most
- * FUSION_MAX_PATCHES: the first into @patch, the others are behind it.  @over: also
- * beyond the area's limit, as the background does that makes it smaller.  The set is
+ * FUSION_MAX_PATCHES: the first into @patch, the others are behind it.  The set is
  * held until fusion_set_put().  NULL: call fusion_patch_refill() and try again.  Any
  * context.
  */
 struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 				     struct fusion_class *class, u64 key,
-				     unsigned int pages, bool over,
+				     unsigned int pages, bool parity,
 				     struct fusion_patch *patch);
 
 /*
@@ -33,7 +36,7 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
  * smaller.  Sleeps.
  */
 int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
-			bool over, struct mutex *commit_lock);
+			bool parity, struct mutex *commit_lock);
 
 /* Which of the owners of a set is that of @page of @slot? */
 static inline unsigned int fusion_patch_unit(const struct fusion_set *set,

@@ -14,7 +14,9 @@ bool fusion_round_close_patches(struct fusion_space *s)
 
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
 		any |= fusion_sets_close_idle(s, s->class[i],
-					      &s->class[i]->patches);
+					      &s->class[i]->patches) |
+			fusion_sets_close_idle(s, s->class[i],
+					       &s->class[i]->parity);
 	return any;
 }
 

@@ -21,25 +21,31 @@ static int row_patches(struct fusion_ledger *ledger, const struct fusion_row *ro
 	return r;
 }
 
-static u64 row_key(const struct fusion_row *row)
+/* Store all parts of the record of @row, or remove them. */
+static int row_put(struct fusion_md *md, const struct fusion_row *row, bool store)
 {
-	return fusion_row_key(row->stripe, row->page);
+	struct fusion_disk_row disk[FUSION_MAX_PARTS];
+	unsigned int i, parts;
+	int r = 0;
+
+	parts = fusion_row_encode(row, disk);
+	for (i = 0; !r && i < parts; i++)
+		r = fusion_md_put_row(md, fusion_row_key(row->stripe, row->page) + i,
+				      store ? &disk[i] : NULL);
+	return r;
 }
 
 int fusion_rows_begin(struct fusion_ledger *ledger, struct list_head *rows)
 {
 	struct fusion_row_change *c;
-	struct fusion_disk_row disk;
 	int r;
 
 	list_for_each_entry(c, rows, list) {
 		if (c->written)
 			continue;
 		r = row_patches(ledger, &c->row, fusion_ledger_patch_live);
-		if (r)
-			return r;
-		fusion_row_encode(&c->row, &disk);
-		r = fusion_md_put_row(ledger->space->md, row_key(&c->row), &disk);
+		if (!r)
+			r = row_put(ledger->space->md, &c->row, true);
 		if (r)
 			return r;
 	}
@@ -56,8 +62,7 @@ int fusion_rows_end(struct fusion_ledger *ledger, struct list_head *rows)
 			continue;
 		r = row_patches(ledger, &c->row, fusion_ledger_patch_dead);
 		if (!r)
-			r = fusion_md_put_row(ledger->space->md, row_key(&c->row),
-					      NULL);
+			r = row_put(ledger->space->md, &c->row, false);
 		if (r)
 			return r;
 	}

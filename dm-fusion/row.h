@@ -13,6 +13,7 @@ struct fusion_row {
 	u64 stripe;
 	u32 page;			/* of each slot */
 	u64 changed;
+	u8 copies[FUSION_MAX_PARITY];	/* replicas that hold the parity */
 	struct fusion_patch parity[FUSION_MAX_PARITY];
 	struct fusion_patch patch[FUSION_ROW_PATCHES];
 };
@@ -25,13 +26,18 @@ fusion_row_patch(const struct fusion_row *row, unsigned int slot)
 					     fusion_mask(0, slot))];
 }
 
-void fusion_row_encode(const struct fusion_row *row, struct fusion_disk_row *disk);
+/* All parts of @row, into @disk, which has room for FUSION_MAX_PARTS; how many. */
+unsigned int fusion_row_encode(const struct fusion_row *row,
+			       struct fusion_disk_row *disk);
+
+/* How many parts the record has of which @first is the first; 0: it cannot be one. */
+unsigned int fusion_row_parts(const struct fusion_disk_row *first);
 
 /*
- * The row with @key in a class of @d data and @p parity slots, and blocks of @pages
+ * The row with @key, of which @disk is all parts, in a class of @d data and @p parity slots, and blocks of @pages
  * pages.  -EINVAL if it cannot be one: no slots, or too many, or none of the class;
  * patches that are malformed, or of another number of replicas than the class has;
- * something behind the last.  Whether the pool has their places, and the stripe, is
+ * parity in none of them, or in others; something behind the last.  Whether the pool has their places, and the stripe, is
  * not known here.
  */
 int fusion_row_decode(const struct fusion_disk_row *disk, u64 key, unsigned int d,

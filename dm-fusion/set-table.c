@@ -72,8 +72,11 @@ void fusion_set_close(struct fusion_space *s, struct fusion_set *set, bool live)
 	for (i = 0; i < fusion_set_stripes(set->class); i++)
 		fusion_space_unhold(s, set->stripe[i], true);
 	mutex_lock(&s->sets_lock);
-	/* one that is missing in the table is only not converted till a start */
-	if (!live || table_add(s, set))
+	/*
+	 * One that is missing in the table is only not converted till a start.  What is in
+	 * those with parity goes with its rows.
+	 */
+	if (!live || set->parity || table_add(s, set))
 		set_free(s, set);
 	mutex_unlock(&s->sets_lock);
 }

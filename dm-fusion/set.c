@@ -92,6 +92,7 @@ bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 		return false;
 	}
 	set->patches = false;
+	set->parity = false;
 	set->units = units;
 	set->drawn = 0;
 	set->in_flight = 0;
@@ -275,5 +276,6 @@ void fusion_sets_exit(struct fusion_space *s)
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
 		open_exit(&s->class[i]->tops);
 		open_exit(&s->class[i]->patches);
+		open_exit(&s->class[i]->parity);
 	}
 }

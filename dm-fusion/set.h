@@ -21,6 +21,7 @@ struct fusion_set {
 	struct fusion_class *class;
 	u64 stripe[FUSION_MAX_REPLICAS];	/* A, B, C: p + 1 of them */
 	bool patches;			/* drawn page by page: patch-set.h */
+	bool parity;			/* such, for parity */
 	u16 units;			/* that there are to draw: slots or pages */
 	u16 drawn;
 	u16 in_flight;
@@ -62,7 +63,7 @@ struct fusion_set *fusion_set_draw(struct fusion_space *s,
 bool fusion_set_put(struct fusion_space *s, struct fusion_set *set);
 
 /*
- * Close the sets of @class in @open, one of its two, that nothing is being written
+ * Close the sets of @class in @open, one of its three, that nothing is being written
  * to, drawn or not.  The next commit frees what is not live.  False: there are none.
  */
 bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class,
@@ -78,12 +79,14 @@ int fusion_set_refill(struct fusion_space *s, struct fusion_class *class,
 /* Free the open sets.  Before fusion_space_exit(). */
 void fusion_sets_exit(struct fusion_space *s);
 
-/* A set has joined its area (@sign 1) or has left it (-1). */
+/* A set has joined its area, if it has one (@sign 1), or has left it (-1). */
 static inline void fusion_set_count(struct fusion_space *s,
 				    const struct fusion_set *set, int sign)
 {
 	int blocks = fusion_set_stripes(set->class) * set->class->k;
 
+	if (set->parity)
+		return;
 	atomic64_add(sign * blocks,
 		     set->patches ? &s->patch_blocks : &s->replica_blocks);
 }

@@ -381,7 +381,7 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	struct fusion_class *class;
 	unsigned int i, pages = s->block_sectors / FUSION_PAGE_SECTORS;
 
-	if (fusion_patch_decode(&disk->parity[0], pages, &first))
+	if (fusion_patch_decode(&disk->patch[0], pages, &first))
 		return -EINVAL;
 	fusion_patch_slots(&first, place);
 	if (!replicas_ok(s, place))

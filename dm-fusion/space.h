@@ -62,7 +62,7 @@ struct fusion_class {
 	u32 random;			/* state of the draws */
 	u32 fruitless;			/* see fusion_waiters_vain() */
 	/* set.c and patch-set.c */
-	struct fusion_open tops, patches;
+	struct fusion_open tops, patches, parity;
 };
 
 /*
@@ -212,8 +212,8 @@ int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *blo
 			      struct fusion_patches *patches);
 
 /*
- * The same for the record of a row with @key.  Its stripe may be one of which nothing
- * is in use any more.
+ * The same for the record of a row with @key, @disk is all its parts.  Its stripe may
+ * be one of which nothing is in use any more.
  */
 int fusion_space_decode_row(const struct fusion_space *s,
 			    const struct fusion_disk_row *disk, u64 key,

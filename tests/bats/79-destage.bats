@@ -10,6 +10,16 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 
 cuts=${FUSION_DESTAGE_CUTS:-4}
 
+# One SSD at most answers reads with errors.
+unreadable() {
+	local i
+	for ((i = 0; i < members; i++)); do
+		dmsetup message "ssd$i" 0 fail_reads "$([ "$i" = "$1" ] && echo yes || echo no)"
+	done
+}
+
+test_teardown() { unreadable none; }
+
 @test "patches are merged into their stripes" {
 	raid_volume 4
 	for b in {0..40}; do
@@ -86,11 +96,13 @@ merge_rows() {
 	message set rmw_bias 1
 	merge_rows
 	[ "$chosen" = "0 9" ]
-	# each row: two of the others, its patch; twice parity, then data and parity
+	# each row: two of the others, its patch; parity, then data and parity
 	read=$(counter destage_read_pages) written=$(counter destage_written_pages)
 	merge_rows
 	[ $(($(counter destage_read_pages) - read)) -eq $((9 * 3)) ]
-	[ $(($(counter destage_written_pages) - written)) -eq $((9 * 4)) ]
+	written=$(($(counter destage_written_pages) - written))
+	# where all places have a neighbour in the row it is in both
+	[ $written -ge $((9 * 3)) ] && [ $written -le $((9 * 3 + 1)) ]
 }
 
 # So many sets are full of patches, and closed; of 48 pages each.
@@ -134,7 +146,7 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 @test "pages that are being merged are overwritten" {
 	raid_volume 4
 	in_stripes
-	for b in {0..11}; do
+	for b in {0..9}; do
 		write $((b * 48 + b)) 1
 	done
 	flush
@@ -142,12 +154,12 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	message convert 3>&- &
 	pid=$!
 	# each patch, and two others of its row
-	wait_for 20 held 36
+	wait_for 20 held 30
 	# no page of a batch is written in place
 	for b in {0..3}; do
 		write $((b * 48 + b)) 1
 	done
-	[ "$(patched)" -eq 16 ]
+	[ "$(patched)" -eq 14 ]
 	# whole blocks, and what is nearly one
 	write $((4 * 48)) 16
 	write $((5 * 48 + 1)) 15
@@ -189,8 +201,8 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	meta_table error
 	wait $pid && false
 	[ "$(mode)" = ro ]
-	# of each row the parity, twice
-	[ "$(counter destage_written_pages)" -eq 8 ]
+	# of each row the parity, once or twice
+	[ "$(counter destage_written_pages)" -ge 4 ] && [ "$(counter destage_written_pages)" -le 8 ]
 	stop_pool
 	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
 	start_pool
@@ -299,7 +311,10 @@ power_at_each_step() {
 		flush
 		cut_at_merge $n || break
 		cut_at_start $((n % 5 + 1))
+		# what it needs is elsewhere, too
+		unreadable $((n % members))
 		start_pool
+		unreadable none
 		volume_device 0 $((2 << 11))
 		message set patch_percent 20
 		as_written

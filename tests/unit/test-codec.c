@@ -146,10 +146,10 @@ AT(patches, reserved, 12);
 AT(patches, patch, 16);
 SIZE(patches, 16);
 AT(row, changed, 0);
-AT(row, reserved, 8);
-AT(row, parity, 16);
-AT(row, patch, 64);
-SIZE(row, 448);
+AT(row, copies, 8);
+AT(row, reserved, 10);
+AT(row, patch, 16);
+SIZE(row, 112);
 
 _Static_assert(sizeof(FUSION_LABEL_MAGIC) - 1 == 16, "magic");
 _Static_assert(FUSION_PLACE_VALID == 0x4000000000000000ULL, "place");

@@ -25,8 +25,10 @@ static struct fusion_row some_row(void)
 	count = 1 + rnd_below(d < FUSION_ROW_PATCHES ? d : FUSION_ROW_PATCHES);
 	while (fusion_popcount64(row.changed) < count)
 		row.changed |= 1ULL << rnd_below(d);
-	for (i = 0; i < p; i++)
+	for (i = 0; i < p; i++) {
 		row.parity[i] = some_patch(pages, p + 1);
+		row.copies[i] = 1 + rnd_below((1 << (p + 1)) - 1);
+	}
 	for (i = 0; i < count; i++)
 		row.patch[i] = some_patch(pages, p + 1);
 	return row;
@@ -41,20 +43,23 @@ static void round_trip(void)
 {
 	for (int n = 0; n < ROUNDS; n++) {
 		struct fusion_row row = some_row(), again;
-		struct fusion_disk_row disk, disk2;
-		unsigned int i = 0;
+		struct fusion_disk_row disk[FUSION_MAX_PARTS], disk2[FUSION_MAX_PARTS];
+		unsigned int i = 0, parts;
 
 		memset(&disk, 0xa5, sizeof(disk));
 		memset(&again, 0x5a, sizeof(again));
-		fusion_row_encode(&row, &disk);
-		CHECK(!fusion_row_decode(&disk, row_key(&row), d, p, pages, &again),
+		parts = fusion_row_encode(&row, disk);
+		CHECK(parts == (p + fusion_popcount64(row.changed) + 3) / 4, "%u", parts);
+		CHECK(fusion_row_parts(disk) == parts, "%u", parts);
+		CHECK(!fusion_row_decode(disk, row_key(&row), d, p, pages, &again),
 		      "d %u p %u pages %u", d, p, pages);
 		CHECK(again.stripe == row.stripe && again.page == row.page &&
 		      again.changed == row.changed, "");
+		CHECK(!memcmp(again.copies, row.copies, sizeof(row.copies)), "");
 		CHECK(!memcmp(again.parity, row.parity, sizeof(row.parity)) &&
 		      !memcmp(again.patch, row.patch, sizeof(row.patch)), "");
-		fusion_row_encode(&again, &disk2);
-		CHECK(!memcmp(&disk, &disk2, sizeof(disk)), "");
+		CHECK(fusion_row_encode(&again, disk2) == parts, "");
+		CHECK(!memcmp(disk, disk2, parts * sizeof(*disk)), "");
 		for (unsigned int slot = 0; slot < 64; slot++)
 			if (row.changed >> slot & 1)
 				CHECK(fusion_row_patch(&row, slot) == &row.patch[i++],
@@ -71,8 +76,8 @@ static void malformed(void)
 		struct fusion_patch *patch = rnd_below(2) ?
 			&row.parity[rnd_below(p)] : &row.patch[rnd_below(count)];
 		u64 key = row_key(&row);
-		struct fusion_disk_row disk;
-		unsigned int kind = n % 8;
+		struct fusion_disk_row disk[FUSION_MAX_PARTS];
+		unsigned int kind = n % 13, parts, at;
 
 		switch (kind) {
 		case 0:
@@ -86,36 +91,58 @@ static void malformed(void)
 			*patch = some_patch(pages, p == 1 ? 3 : 2);
 			break;
 		}
-		fusion_row_encode(&row, &disk);
+		memset(disk, 0, sizeof(disk));
+		parts = fusion_row_encode(&row, disk);
 		switch (kind) {
 		case 3:
-			disk.changed = 0;
+			disk[0].changed = 0;
 			break;
 		case 4:
-			disk.changed |= cpu_to_le64(1ULL << (d + rnd_below(64 - d)));
+			disk[0].changed |= cpu_to_le64(1ULL << (d + rnd_below(64 - d)));
 			break;
 		case 5:
-			if (p == 2 && count == FUSION_ROW_PATCHES)
+			/* behind the last, in the last part */
+			at = p + count + rnd_below(FUSION_PART_PATCHES);
+			if (at >= parts * FUSION_PART_PATCHES)
 				continue;
 			patch = &(struct fusion_patch) { { 0 } };
 			*patch = some_patch(pages, p + 1);
-			if (p == 1)
-				fusion_patch_encode(patch, &disk.parity[1]);
-			else
-				fusion_patch_encode(patch, &disk.patch[count +
-					rnd_below(FUSION_ROW_PATCHES - count)]);
+			fusion_patch_encode(patch, &disk[parts - 1].patch[at % FUSION_PART_PATCHES]);
 			break;
 		case 6:
 			if (pages == 64)
 				continue;	/* each page there can be */
-			key |= pages;
+			key |= pages << FUSION_PART_BITS;
 			break;
 		case 7:
 			key |= 1ULL << (FUSION_STRIPE_BITS + FUSION_PAGE_BITS +
-					rnd_below(10));
+					FUSION_PART_BITS + rnd_below(7));
+			break;
+		case 8:
+			disk[0].copies[rnd_below(p)] = 0;
+			break;
+		case 9:
+			disk[0].copies[rnd_below(FUSION_MAX_PARITY)] |= 1 << (p + 1 + rnd_below(7 - p));
+			break;
+		case 10:
+			if (p == FUSION_MAX_PARITY)
+				continue;
+			disk[0].copies[p] = 1;
+			break;
+		case 11:
+			disk[rnd_below(parts)].reserved[rnd_below(sizeof(disk[0].reserved))] = 1;
+			break;
+		case 12:
+			/* a part that is not the first, or is taken for it */
+			if (parts == 1)
+				key |= 1 + rnd_below((1 << FUSION_PART_BITS) - 1);
+			else if (rnd_below(2))
+				disk[1 + rnd_below(parts - 1)].changed = cpu_to_le64(row.changed);
+			else
+				disk[1 + rnd_below(parts - 1)].copies[0] = 1;
 			break;
 		}
-		CHECK(fusion_row_decode(&disk, key, d, p, pages, &out) == -EINVAL,
+		CHECK(fusion_row_decode(disk, key, d, p, pages, &out) == -EINVAL,
 		      "%u: d %u p %u", kind, d, p);
 	}
 }
