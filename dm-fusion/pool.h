@@ -127,7 +127,6 @@ struct fusion_reclaim_job {
 	/* as of the step's begin */
 	u64 news, evacuations;
 	bool lacked;			/* a stripe, and made free what was on its way */
-	bool closed_patches;		/* sets for them, when there was none to merge */
 };
 
 /* reclaim.c */
@@ -173,6 +172,7 @@ struct fusion_scrub {
 /* destage.c */
 struct fusion_destage {
 	atomic_t running;		/* batches */
+	atomic64_t closed_seen;		/* sets that had closed before the last commit for them */
 	atomic64_t pages;		/* merged */
 	atomic64_t rmw, rcw;		/* rows, by how their parity was computed */
 	atomic64_t read_pages, written_pages;

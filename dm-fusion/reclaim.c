@@ -116,34 +116,46 @@ static void reclaim_complain(struct fusion_pool *pool, int r)
 }
 
 /*
+ * Have a commit bring the sets for patches that are open, or have closed since @seen had.
+ * -ENOENT: there are none.
+ */
+static int reclaim_close_patches(struct fusion_pool *pool, u64 seen)
+{
+	u64 closed;
+	int r;
+
+	fusion_round_close_patches(&pool->space);
+	closed = atomic64_read(&pool->space.patches_closed);
+	if (closed == seen)
+		return -ENOENT;
+	r = fusion_commit(pool);
+	if (!r)
+		atomic64_set(&pool->destage.closed_seen, closed);
+	return r;
+}
+
+/*
  * Merge patches, in the last resort also what is in sets that are drawn from.
  * -ENOENT: there are none.
  */
-static int reclaim_merge(struct fusion_reclaim_job *job, u64 number, bool insist)
+static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 {
-	struct fusion_pool *pool = job->pool;
 	struct fusion_destage *destage = &pool->destage;
-	u64 pages = 0;
+	u64 pages = 0, seen = atomic64_read(&destage->closed_seen);
 	int r = -EAGAIN;
 
 	if (atomic_inc_return(&destage->running) <= fusion_destage_batches(pool)) {
 		r = fusion_destage_next(pool, number, &pages);
 		atomic64_sub(pages << FUSION_PAGE_SHIFT,
 			     &pool->reclaim.rate_bytes);
-		if (r == -ENOENT && insist && !job->closed_patches &&
-		    atomic_read(&destage->running) == 1) {
-			/* sets that are full are not there before a commit either */
-			job->closed_patches = true;
-			fusion_round_close_patches(&pool->space);
-			r = fusion_commit(pool);
-		} else {
-			job->closed_patches &= !!r;
-		}
 	}
-	/* what has been merged may be free soon: who waits is told then */
-	if (atomic_dec_and_test(&destage->running) && r &&
-	    !fusion_commit_freeing(pool))
-		fusion_waiters_unmerged(pool);
+	if (atomic_dec_and_test(&destage->running) && r) {
+		if (r == -ENOENT && insist)
+			r = reclaim_close_patches(pool, seen);
+		/* what has been merged may be free soon: who waits is told then */
+		if (r && !fusion_commit_freeing(pool))
+			fusion_waiters_unmerged(pool);
+	}
 	if (!r)
 		return r;
 	if (r == -EBUSY)
@@ -157,9 +169,8 @@ static int reclaim_merge(struct fusion_reclaim_job *job, u64 number, bool insist
 	return r == -ENOENT || (insist && r != -EBUSY) ? -ENOENT : -EAGAIN;
 }
 
-static int reclaim_patches(struct fusion_reclaim_job *job)
+static int reclaim_patches(struct fusion_pool *pool)
 {
-	struct fusion_pool *pool = job->pool;
 	struct fusion_reclaim *rc = &pool->reclaim;
 	enum fusion_effort effort = destage_effort(pool);
 	u64 number = U64_MAX;
@@ -175,7 +186,7 @@ static int reclaim_patches(struct fusion_reclaim_job *job)
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
 			return -EAGAIN;
 	}
-	r = reclaim_merge(job, number, effort == FUSION_INSIST);
+	r = reclaim_merge(pool, number, effort == FUSION_INSIST);
 	/* others than those that were looked at may be left */
 	return r == -ENOENT && number != U64_MAX ? -EAGAIN : r;
 }
@@ -302,7 +313,7 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 	m->written_pages = 0;
 	r = reclaim_evacuated(pool, m);
 	if (reclaim_nothing(r)) {
-		patches = reclaim_patches(job);
+		patches = reclaim_patches(pool);
 		r = patches;
 	}
 	if (reclaim_nothing(patches)) {
@@ -364,7 +375,6 @@ static void reclaim_job(struct work_struct *work)
 
 	atomic_inc(&rc->running);
 	job->lacked = false;
-	job->closed_patches = false;
 	fusion_round_note(job);
 	r = fusion_reclaim_load(pool);
 	if (r)

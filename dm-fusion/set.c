@@ -176,6 +176,8 @@ void fusion_set_record(struct fusion_space *s, struct fusion_set *set)
 	unsigned long flags;
 
 	shard = fusion_epoch_enter(s->epochs, &flags);
+	if (set->patches && !set->parity)
+		atomic64_inc(&s->patches_closed);
 	list_add_tail(&set->list, &shard->closed_sets);
 	fusion_epoch_exit(shard, flags);
 }

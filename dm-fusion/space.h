@@ -129,6 +129,7 @@ struct fusion_space {
 	u64 replica_limit;
 	atomic64_t patch_blocks;	/* that those for patches take, open or not */
 	u64 patch_limit;
+	atomic64_t patches_closed;	/* sets for them, since the start */
 
 	/*
 	 * Those who write are slowed down while little is free and something
