@@ -7,6 +7,7 @@
 #include "pools.h"
 #include "reclaim.h"
 #include "scrub.h"
+#include "settings.h"
 #include "volume-table.h"
 #include "volumes.h"
 
@@ -96,7 +97,7 @@ static int msg_set(struct fusion_pool *pool, char **argv)
 
 	if (parse_u64(pool, argv[1], argv[2], &value))
 		return -EINVAL;
-	r = fusion_reclaim_set(pool, argv[1], value, &max);
+	r = fusion_set_setting(pool, argv[1], value, &max);
 	if (r == -ENOENT)
 		DMERR("%s: there is no setting '%s'", fusion_pool_name(pool),
 		      argv[1]);
@@ -139,7 +140,7 @@ static int msg_settings(struct fusion_pool *pool, char *result,
 	unsigned int i, sz = 0;
 	u32 value;
 
-	for (i = 0; (name = fusion_reclaim_setting(pool, i, &value)); i++)
+	for (i = 0; (name = fusion_setting(pool, i, &value)); i++)
 		DMEMIT("%s %u\n", name, value);
 	return 1;
 }

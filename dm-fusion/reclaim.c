@@ -12,7 +12,6 @@
 #include "mode.h"
 #include "reclaim.h"
 #include "round.h"
-#include "selection.h"
 #include "set-table.h"
 #include "trace.h"
 #include "waiters.h"
@@ -42,28 +41,29 @@ static bool space_wanted(struct fusion_pool *pool)
 	return fusion_round_wanted(pool) || READ_ONCE(pool->space.evacuated);
 }
 
-static enum fusion_effort convert_effort(struct fusion_pool *pool)
+/* To make the area of sets for tops, or for patches, smaller. */
+static enum fusion_effort area_effort(struct fusion_pool *pool, bool patches,
+				      bool waiting)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	struct fusion_stock stock;
 
 	fusion_space_stock(&pool->space, &stock);
-	return fusion_convert_effort(&rc->tunables, &stock,
-				     fusion_sets_oldest_ms(&pool->space, false),
-				     reclaim_idle_ms(rc), space_wanted(pool));
+	return (patches ? fusion_destage_effort : fusion_convert_effort)
+		(&rc->tunables, &stock,
+		 fusion_sets_oldest_ms(&pool->space, patches),
+		 reclaim_idle_ms(rc), waiting || space_wanted(pool));
+}
+
+static enum fusion_effort convert_effort(struct fusion_pool *pool)
+{
+	return area_effort(pool, false, false);
 }
 
 static enum fusion_effort destage_effort(struct fusion_pool *pool)
 {
-	struct fusion_reclaim *rc = &pool->reclaim;
-	struct fusion_stock stock;
-
-	fusion_space_stock(&pool->space, &stock);
-	return fusion_destage_effort(&rc->tunables, &stock,
-				     fusion_sets_oldest_ms(&pool->space, true),
-				     reclaim_idle_ms(rc), space_wanted(pool) ||
-				     READ_ONCE(pool->metadata_short) ||
-				     !list_empty_careful(&pool->unpatched));
+	return area_effort(pool, true, READ_ONCE(pool->metadata_short) ||
+			   !list_empty_careful(&pool->unpatched));
 }
 
 static enum fusion_effort compact_effort(struct fusion_pool *pool,
@@ -337,7 +337,8 @@ static int reclaim_step(struct fusion_reclaim_job *job)
 
 /* ---- the jobs ---- */
 
-int fusion_reclaim_load(struct fusion_pool *pool)
+/* Complete the table of sets, after a start. */
+static int reclaim_load(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	int r = 0;
@@ -376,7 +377,7 @@ static void reclaim_job(struct work_struct *work)
 	atomic_inc(&rc->running);
 	job->lacked = false;
 	fusion_round_note(job);
-	r = fusion_reclaim_load(pool);
+	r = reclaim_load(pool);
 	if (r)
 		fusion_waiters_unmerged(pool);
 	while (!r) {
@@ -566,7 +567,7 @@ static int reclaim_request(struct fusion_background *b)
 	struct fusion_pool *pool = pool_of(rc);
 	int r;
 
-	r = fusion_reclaim_load(pool);
+	r = reclaim_load(pool);
 	if (r)
 		return r;
 	rc->error = 0;
@@ -595,62 +596,6 @@ int fusion_reclaim_all(struct fusion_pool *pool)
 	r = fusion_commit(pool);
 	return r ? r : fusion_background_run(&pool->reclaim.request,
 					     pool->slow_wq);
-}
-
-/* ---- tunables ---- */
-
-static const struct {
-	const char *name;
-	size_t offset;
-	u32 max;
-} tunables[] = {
-#define TUNABLE(field, max) { #field, offsetof(struct fusion_tunables, field), max }
-	TUNABLE(paused, 1),
-	TUNABLE(age_s, 7 * 24 * 3600),
-	TUNABLE(idle_ms, 3600 * 1000),
-	TUNABLE(limit_percent, 100),
-	TUNABLE(soft_percent, 100),
-	TUNABLE(load_kib, U32_MAX),
-	TUNABLE(rate_kib, U32_MAX),
-	/* a fifth more is less than all */
-	TUNABLE(low_water_percent, 80),
-	TUNABLE(patch_percent, 100),
-	TUNABLE(write_select, FUSION_SELECTS - 1),
-	TUNABLE(rmw_bias, FUSION_MAX_MEMBERS),
-#undef TUNABLE
-};
-
-static u32 *tunable(struct fusion_pool *pool, unsigned int i)
-{
-	return (void *)&pool->reclaim.tunables + tunables[i].offset;
-}
-
-int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u64 value,
-		       u32 *max)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(tunables); i++) {
-		if (strcmp(name, tunables[i].name))
-			continue;
-		*max = tunables[i].max;
-		if (value > *max)
-			return -ERANGE;
-		WRITE_ONCE(*tunable(pool, i), value);
-		fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
-		fusion_reclaim_kick(pool);
-		return 0;
-	}
-	return -ENOENT;
-}
-
-const char *fusion_reclaim_setting(struct fusion_pool *pool, unsigned int i,
-				   u32 *value)
-{
-	if (i >= ARRAY_SIZE(tunables))
-		return NULL;
-	*value = READ_ONCE(*tunable(pool, i));
-	return tunables[i].name;
 }
 
 /* ---- life ---- */

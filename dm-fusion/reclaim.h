@@ -7,8 +7,8 @@
  * whether to yield to the members' load; up to FUSION_RECLAIM_JOBS workers then
  * merge patches (destage.h), convert sets (convert.h) and compact stripes
  * (compact.h), one at a time each, until policy has them rest or there is nothing
- * to gain.  The latter decides
- * over those who wait for space: see fusion_space.reclaimable.
+ * to gain.  The latter decides over those who wait for space: see
+ * fusion_space.reclaimable.
  *
  * It is the tick, too, that says when space falls below the low water.
  *
@@ -28,20 +28,10 @@ void fusion_reclaim_start(struct fusion_pool *pool);
 void fusion_reclaim_stop(struct fusion_pool *pool);
 
 /*
- * Merge patches and convert, once, of every set that nobody is writing to now; compact until next to
- * nothing is dead; and wait until what became free is free.  0, -EINTR, or
- * -EIO.
+ * Merge patches and convert, once, of every set that nobody is writing to now;
+ * compact until next to nothing is dead; and wait until what became free is free.
+ * 0, -EINTR, or -EIO.
  */
 int fusion_reclaim_all(struct fusion_pool *pool);
-
-/* Change a tunable (policy.h) by name.  -ENOENT; or -ERANGE: above @max. */
-int fusion_reclaim_set(struct fusion_pool *pool, const char *name, u64 value,
-		       u32 *max);
-/* Name and value of tunable number @i; NULL: there are no more. */
-const char *fusion_reclaim_setting(struct fusion_pool *pool, unsigned int i,
-				   u32 *value);
-
-/* Complete the table of sets, after a start.  Sleeps. */
-int fusion_reclaim_load(struct fusion_pool *pool);
 
 #endif /* DM_FUSION_RECLAIM_H */

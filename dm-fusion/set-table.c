@@ -187,17 +187,20 @@ static void table_take(struct fusion_set *set)
 	list_del_init(&set->age);
 }
 
-struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
-				    u64 busy)
+/* Of the sets in @table, up to @number: of @class, unless NULL, on no member in @busy. */
+static struct fusion_set *sets_take(struct fusion_space *s,
+				    struct list_head *table, u64 number,
+				    const struct fusion_class *class, u64 busy)
 {
 	struct fusion_set *set, *found = NULL;
 	unsigned int tries = TAKE_TRIES;
 
 	mutex_lock(&s->sets_lock);
-	list_for_each_entry(set, &s->sets_by_age, age) {
+	list_for_each_entry(set, table, age) {
 		if (set->number > number || !tries--)
 			break;
-		if (busy && set_members(s, set) & busy)
+		if ((class && set->class != class) ||
+		    (busy && set_members(s, set) & busy))
 			continue;
 		table_take(set);
 		found = set;
@@ -207,24 +210,16 @@ struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
 	return found;
 }
 
+struct fusion_set *fusion_sets_take(struct fusion_space *s, u64 number,
+				    u64 busy)
+{
+	return sets_take(s, &s->sets_by_age, number, NULL, busy);
+}
+
 struct fusion_set *fusion_sets_take_patches(struct fusion_space *s, u64 number,
 					    const struct fusion_class *class)
 {
-	struct fusion_set *set, *found = NULL;
-	unsigned int tries = TAKE_TRIES;
-
-	mutex_lock(&s->sets_lock);
-	list_for_each_entry(set, &s->patch_sets_by_age, age) {
-		if (set->number > number || !tries--)
-			break;
-		if (class && set->class != class)
-			continue;
-		table_take(set);
-		found = set;
-		break;
-	}
-	mutex_unlock(&s->sets_lock);
-	return found;
+	return sets_take(s, &s->patch_sets_by_age, number, class, 0);
 }
 
 unsigned int fusion_sets_take_sparse(struct fusion_space *s,

@@ -135,9 +135,7 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	[ "$limit" -gt 16 ]
 	[ "$limit" -le 24 ]
 	# each page but the first ones once, in any order
-	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=4k --iodepth=4 \
-		--offset=64k --size=4032k --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
-		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	verified --rw=randwrite --bs=4k --iodepth=4 --offset=64k --size=4032k
 	# there is room again when patches are merged; blocks with more than three become tops
 	echo "$(patched) patches, $(counter destaged) merged, $(counter new_top) tops"
 	[ "$(counter destaged)" -gt 0 ]
@@ -154,9 +152,8 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	percent=1 member_sectors=$((32 << 11))
 	raid_volume 18
 	tops=$(counter new_top)
-	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=write:60k --bs=4k --iodepth=16 \
-		--size=18m --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
-		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	verified --rw=write:60k --bs=4k --iodepth=16 --size=18m --io_size=1152k
+	echo "$(patched) patches, $(counter destaged) merged, $(counter new_top) tops, of which $tops before"
 	[ "$(patched)" -eq 288 ]
 	[ "$(counter destaged)" -gt 0 ]
 	[ "$(counter new_top)" -eq "$tops" ]
@@ -165,9 +162,7 @@ cuts=${FUSION_PATCH_CUTS:-6}
 # Five times three of sixteen pages: the last one of each slot is not drawn.
 @test "patches that leave a page of each slot" {
 	raid_volume 9
-	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=write:52k --bs=12k --iodepth=4 \
-		--size=9m --verify=crc32c --verify_fatal=1 --do_verify=1 --name=p \
-		--filename=/dev/mapper/t-v0 >"$BATS_TEST_TMPDIR/fio" 2>&1 || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	verified --rw=write:52k --bs=12k --iodepth=4 --size=9m
 	[ "$(patched)" -eq 144 ]
 	[ "$(counter new_top)" -eq 144 ]
 }

@@ -24,5 +24,11 @@ write() {
 		seek=$(($1 << 12)) status=none
 	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
 }
+# verified OPTION...: have fio write to t-v0, and see that it is there.
+verified() {
+	fio --output-format=terse --direct=1 --ioengine=libaio --thread --verify=crc32c --verify_fatal=1 --do_verify=1 \
+		--name=p --filename=/dev/mapper/t-v0 "$@" >"$BATS_TEST_TMPDIR/fio" 2>&1 ||
+		{ cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+}
 as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
 patched() { counter new_patch; }
