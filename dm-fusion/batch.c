@@ -61,7 +61,8 @@ static struct fusion_batch_stripe *batch_enter(struct fusion_batch *b, u64 strip
 	 * A block is in it, so it is not on its way to be free: what the last commit says of
 	 * it is what it is, unless its own is yet to come.
 	 */
-	if (r || disk.state != FUSION_STRIPE_RAID) {
+	if (r || disk.state != FUSION_STRIPE_RAID ||
+	    le64_to_cpu(disk.written) & ~fusion_mask(0, b->class->d)) {
 		fusion_gate_leave(&pool->gates, stripe);
 		return NULL;
 	}

@@ -36,7 +36,7 @@ struct fusion_batch_row {
 	unsigned int page;
 	struct fusion_row_change *begin, *end;	/* until the epoch has them */
 	struct fusion_set *set[FUSION_MAX_PARITY]; /* that the parity is written to */
-	bool dropped;			/* one of its pages has been overwritten */
+	bool dropped;			/* a page was overwritten, or parity has no place */
 	struct fusion_parity_row row;
 };
 

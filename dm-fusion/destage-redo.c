@@ -75,7 +75,11 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	}
 	if (fusion_space_place_ok(&pool->space, fusion_place(stripe, 0)))
 		row->class = fusion_space_class_of(&pool->space, stripe);
-	*key = fusion_row_key(stripe, row->change->row.page + 1);
+	/* slots that the class does not have cannot be read */
+	if (row->class)
+		row->row.written &= fusion_mask(0, row->class->d);
+	/* the last page of one stripe is followed by the first of the next */
+	*key = fusion_row_key(stripe, row->change->row.page) + (1U << FUSION_PART_BITS);
 	return 0;
 }
 
@@ -135,10 +139,14 @@ static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
 					&row->row.new[fusion_ctz64(left)]);
 	if (error)
 		return error;
-	for (i = 0; i < row->class->p; i++)
-		if (redo_read_patch(pool, &r->parity[i], r->copies[i],
-				    &row->row.new[row->class->d + i]))
-			error = -EIO;
+	for (i = 0; i < row->class->p; i++) {
+		int one = redo_read_patch(pool, &r->parity[i], r->copies[i],
+					  &row->row.new[row->class->d + i]);
+
+		if (one == -ENOMEM)
+			return one;
+		error = error ?: one;
+	}
 	return error ? redo_recompute(pool, row) : 0;
 }
 

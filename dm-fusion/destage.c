@@ -76,6 +76,35 @@ static int destage_draw(struct fusion_batch *b, struct fusion_batch_row *row)
 	return 0;
 }
 
+/*
+ * Places for the parity of all rows; where space ends, of those that there are places for,
+ * and the others are dropped: what is merged makes room.
+ */
+static int destage_draw_all(struct fusion_batch *b)
+{
+	bool drawn = false;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < b->rows; i++) {
+		struct fusion_batch_row *row = &b->row[i];
+
+		if (row->dropped)
+			continue;
+		if (!r)
+			r = destage_draw(b, row);
+		if (!r) {
+			drawn = true;
+		} else if (r == -ENOSPC && drawn) {
+			row->dropped = true;
+			b->dropped = true;
+		} else {
+			return r;
+		}
+	}
+	return 0;
+}
+
 static u64 place_member(struct fusion_batch *b, u64 place)
 {
 	u32 member;
@@ -166,11 +195,8 @@ static int destage_write_parity(struct fusion_batch *b)
 {
 	struct fusion_pages io;
 	unsigned int i;
-	int r = 0;
+	int r = destage_draw_all(b);
 
-	for (i = 0; !r && i < b->rows; i++)
-		if (!b->row[i].dropped)
-			r = destage_draw(b, &b->row[i]);
 	if (r)
 		return r;
 	fusion_pages_begin(&io, b->pool);

@@ -150,10 +150,14 @@ static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 			     &pool->reclaim.rate_bytes);
 	}
 	if (atomic_dec_and_test(&destage->running) && r) {
-		if (r == -ENOENT && insist)
+		if (r == -ENOENT &&
+		    (insist || !list_empty_careful(&pool->unpatched)))
 			r = reclaim_close_patches(pool, seen);
-		/* what has been merged may be free soon: who waits is told then */
-		if (r && !fusion_commit_freeing(pool))
+		/*
+		 * What has been merged may be free soon: who waits is told then.  Who was in
+		 * our way has ended meanwhile: the tick tries again.
+		 */
+		if (r && r != -EBUSY && !fusion_commit_freeing(pool))
 			fusion_waiters_unmerged(pool);
 	}
 	if (!r)

@@ -331,6 +331,8 @@ static void close_unused_classes(struct fusion_pool *pool)
 			fusion_sets_close_idle(&pool->space, class, &class->tops);
 			fusion_sets_close_idle(&pool->space, class,
 					       &class->patches);
+			fusion_sets_close_idle(&pool->space, class,
+					       &class->parity);
 		}
 	}
 }

@@ -317,6 +317,7 @@ power_at_each_step() {
 			unreadable $((n / 2 % (members - 1)))
 			start_pool
 			unreadable none
+			[ "$(mode)" = rw ]
 			stop_pool
 		fi
 		start_pool
@@ -335,6 +336,26 @@ power_at_each_step() {
 
 @test "the power fails at each step of merging into stripes with two parities" {
 	power_at_each_step 4 2
+}
+
+# The last row of a stripe is followed by the first of the next.
+@test "the power fails while the last pages of large blocks are merged" {
+	block=512 member_sectors=$((128 << 11))
+	raid_volume 6
+	for n in 4 5 6; do
+		for b in {0..7}; do
+			write $((b * 192 + 61)) 3
+		done
+		flush
+		cut_at_merge $n
+		start_pool
+		[ "$(mode)" = rw ]
+		volume_device 0 $((6 << 11))
+		message set patch_percent 20
+		as_written
+		parity_fits
+		message convert
+	done
 }
 
 @test "thousands of patches, of large blocks" {
