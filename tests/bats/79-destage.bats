@@ -338,6 +338,59 @@ power_at_each_step() {
 	power_at_each_step 4 2
 }
 
+hold_members() {
+	local i
+	for ((i = 0; i < members - 1; i++)); do
+		dmsetup message "ssd$i" 0 hold writes
+	done
+}
+
+# Each in turn, but that with the metadata.
+@test "rows are written again though an SSD cannot be read" {
+	raid_volume 4
+	for b in {0..5}; do
+		write $((b * 48 + b)) 3
+	done
+	flush
+	udevadm settle
+	hold reads
+	message convert 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 held 18
+	dm suspend --noflush --nolockfs t-meta
+	release
+	wait_for 20 tasks_in fusion_md_commit 1
+	hold_members
+	dm resume t-meta
+	# there are the records, and the rows are being written
+	wait_for 20 held 18
+	power_cut 4
+	release
+	wait $pid && false
+	stop_pool
+	power_on
+	for ((i = 0; i < members - 1; i++)); do
+		unreadable $i
+		hold_members
+		start_pool 2>/dev/null 3>&- &
+		pid=$!
+		wait_for 20 held_or_ended $pid
+		# it has read all
+		running $pid
+		power_cut $i
+		release
+		wait $pid || :
+		[ ! -e /dev/mapper/t-pool ] || dm remove --retry t-pool
+		power_on
+	done
+	unreadable none
+	start_pool
+	[ "$(mode)" = rw ]
+	volume_device 0 $((4 << 11))
+	as_written
+	parity_fits
+}
+
 # The last row of a stripe is followed by the first of the next.
 @test "the power fails while the last pages of large blocks are merged" {
 	block=512 member_sectors=$((128 << 11))
