@@ -184,3 +184,10 @@ int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
 	return fusion_space_refill(s, class, fusion_set_stripes(class),
 				   commit_lock);
 }
+
+bool fusion_patches_close_idle(struct fusion_space *s, struct fusion_class *class)
+{
+	bool any = fusion_sets_close_idle(s, class, &class->patches);
+
+	return fusion_sets_close_idle(s, class, &class->parity) || any;
+}

@@ -38,6 +38,9 @@ struct fusion_set *fusion_patch_draw(struct fusion_space *s,
 int fusion_patch_refill(struct fusion_space *s, struct fusion_class *class,
 			bool parity, struct mutex *commit_lock);
 
+/* fusion_sets_close_idle() of all that @class has open for patches, and for parity. */
+bool fusion_patches_close_idle(struct fusion_space *s, struct fusion_class *class);
+
 /* Which of the owners of a set is that of @page of @slot? */
 static inline unsigned int fusion_patch_unit(const struct fusion_set *set,
 					     unsigned int slot, unsigned int page)

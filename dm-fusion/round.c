@@ -3,8 +3,8 @@
  * The end of a round.  See round.h.
  */
 #include "commit.h"
+#include "patch-set.h"
 #include "round.h"
-#include "set.h"
 #include "waiters.h"
 
 bool fusion_round_close_patches(struct fusion_space *s)
@@ -13,10 +13,7 @@ bool fusion_round_close_patches(struct fusion_space *s)
 	unsigned int i;
 
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		any |= fusion_sets_close_idle(s, s->class[i],
-					      &s->class[i]->patches) |
-			fusion_sets_close_idle(s, s->class[i],
-					       &s->class[i]->parity);
+		any |= fusion_patches_close_idle(s, s->class[i]);
 	return any;
 }
 

@@ -34,11 +34,11 @@ unsigned int fusion_row_encode(const struct fusion_row *row,
 unsigned int fusion_row_parts(const struct fusion_disk_row *first);
 
 /*
- * The row with @key, of which @disk is all parts, in a class of @d data and @p parity slots, and blocks of @pages
- * pages.  -EINVAL if it cannot be one: no slots, or too many, or none of the class;
- * patches that are malformed, or of another number of replicas than the class has;
- * parity in none of them, or in others; something behind the last.  Whether the pool has their places, and the stripe, is
- * not known here.
+ * The row with @key, of which @disk is all parts, in a class of @d data and @p parity
+ * slots, and blocks of @pages pages.  -EINVAL if it cannot be one: no slots, or too many,
+ * or none of the class; patches that are malformed, or of another number of replicas than
+ * the class has; parity in none of them, or in others; something behind the last.
+ * Whether the pool has their places, and the stripe, is not known here.
  */
 int fusion_row_decode(const struct fusion_disk_row *disk, u64 key, unsigned int d,
 		      unsigned int p, unsigned int pages, struct fusion_row *row);

@@ -52,8 +52,7 @@ int fusion_set_setting(struct fusion_pool *pool, const char *name, u64 value,
 	return -ENOENT;
 }
 
-const char *fusion_setting(struct fusion_pool *pool, unsigned int i,
-				   u32 *value)
+const char *fusion_setting(struct fusion_pool *pool, unsigned int i, u32 *value)
 {
 	if (i >= ARRAY_SIZE(tunables))
 		return NULL;

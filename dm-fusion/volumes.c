@@ -6,7 +6,7 @@
 
 #include "commit.h"
 #include "mode.h"
-#include "set.h"
+#include "patch-set.h"
 #include "volume-table.h"
 #include "volumes.h"
 
@@ -329,10 +329,7 @@ static void close_unused_classes(struct fusion_pool *pool)
 			struct fusion_class *class = pool->space.class[i];
 
 			fusion_sets_close_idle(&pool->space, class, &class->tops);
-			fusion_sets_close_idle(&pool->space, class,
-					       &class->patches);
-			fusion_sets_close_idle(&pool->space, class,
-					       &class->parity);
+			fusion_patches_close_idle(&pool->space, class);
 		}
 	}
 }

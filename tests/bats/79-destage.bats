@@ -182,6 +182,19 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	as_written
 }
 
+# merge_to_commit READS: begin to, as $pid, until its records wait for the metadata; when so
+# many reads are held it computes parity.
+merge_to_commit() {
+	udevadm settle
+	hold reads
+	message convert 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 held "$1"
+	dm suspend --noflush --nolockfs t-meta
+	release
+	wait_for 20 tasks_in fusion_md_commit 1
+}
+
 # When the records cannot be committed the stripes stay as they were.
 @test "nothing is written in place without a record" {
 	raid_volume 4
@@ -190,14 +203,7 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 		write $((b * 48 + b)) 1
 	done
 	flush
-	udevadm settle
-	hold reads
-	message convert 3>&- &
-	pid=$!
-	wait_for 20 held 12
-	dm suspend --noflush --nolockfs t-meta
-	release
-	wait_for 20 tasks_in fusion_md_commit 1
+	merge_to_commit 12
 	meta_table error
 	wait $pid && false
 	[ "$(mode)" = ro ]
@@ -352,14 +358,7 @@ hold_members() {
 		write $((b * 48 + b)) 3
 	done
 	flush
-	udevadm settle
-	hold reads
-	message convert 2>/dev/null 3>&- &
-	pid=$!
-	wait_for 20 held 18
-	dm suspend --noflush --nolockfs t-meta
-	release
-	wait_for 20 tasks_in fusion_md_commit 1
+	merge_to_commit 18
 	hold_members
 	dm resume t-meta
 	# there are the records, and the rows are being written
