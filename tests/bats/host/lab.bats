@@ -53,6 +53,24 @@ run_vm() { "$BATS_TEST_DIRNAME/../../vm/run" "$@"; }
 	[[ $output == *"Kernel panic"* ]]
 }
 
+# dies FLAGS: a kernel that dies of a double fault with those flags.
+dies() {
+	FUSION_ACCEL=tcg run "-$2" run_vm --timeout 120 -- sh -c "
+		echo 'traps: PANIC: double fault, error_code: 0x0' >/dev/kmsg
+		echo 'RSP: 0018:ffffc90002ab7690 EFLAGS: $1' >/dev/kmsg
+		echo c >/proc/sysrq-trigger; sleep 1000"
+}
+
+@test "an emulator that errs is status 126, a kernel that does is not" {
+	dies 08d2c20a 126
+	dies 00010246 125
+	# What comes first counts.
+	FUSION_ACCEL=tcg run -125 run_vm --timeout 120 -- sh -c "
+		echo 'BUG: kernel NULL pointer dereference' >/dev/kmsg
+		echo 'traps: PANIC: double fault, error_code: 0x0' >/dev/kmsg
+		echo 'EFLAGS: 08d2c20a' >/dev/kmsg"
+}
+
 @test "the virtual machine dies with its runner" {
 	# Killed so, it cannot remove its files either.
 	TMPDIR=$BATS_TEST_TMPDIR "$BATS_TEST_DIRNAME/../../vm/run" --timeout 120 \
