@@ -6,7 +6,7 @@
 
 #include "patch-set.h"
 
-#define OPEN_PATCH_SETS		2
+#define OPEN_PATCH_SETS		4
 
 /* How many pages of each slot are drawn, behind the owners. */
 static u8 *set_fill(struct fusion_set *set)

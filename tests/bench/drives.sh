@@ -7,12 +7,17 @@ members=(/dev/mapper/ssd{0..6})
 meta=/dev/mapper/ssd7
 member_mib=$(($(blockdev --getsize64 "${members[0]}") >> 20))
 
-# make_drives TIMES: FusionRAID's drive E (table 3), so many times slower.
-make_drives() {
-	local i slower=$1
+# FusionRAID's table 3: microseconds to read and write a page, MB/s read and written.
+declare -A drive=([A]="50 60 550 500" [E]="36 37 560 280")
 
+# make_drives TIMES [DRIVE]: like that one (E), so many times slower.
+make_drives() {
+	local i slower=$1 speed
+
+	read -ra speed <<<"${drive[${2:-E}]}"
 	for i in {0..7}; do
-		dmsetup message "ssd$i" 0 time $((36 * slower)) $((37 * slower)) $((560 / slower)) $((280 / slower))
+		dmsetup message "ssd$i" 0 time $((speed[0] * slower)) $((speed[1] * slower)) \
+			$((speed[2] / slower)) $((speed[3] / slower))
 	done
 	for i in {0..6}; do
 		dmsetup message "ssd$i" 0 keep_data no
