@@ -19,7 +19,7 @@ test_teardown() {
 fail_discards() {
 	local i
 	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 fail_discards "$1"
+		dmsetup message "ssd$i" 0 fail discards "$1"
 	done
 }
 
@@ -245,7 +245,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	[ "$(grep -c "a discard failed on" <<<"$log_text")" -eq 4 ]
 	log_mark
 	# One is well again: the others do not keep it from its discards.
-	dmsetup message ssd2 0 fail_discards no
+	dmsetup message ssd2 0 fail discards no
 	volume 0 8 2
 	random_to 0 8192 0
 	delete 0

@@ -10,15 +10,18 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 
 cuts=${FUSION_DESTAGE_CUTS:-4}
 
-# One SSD at most answers reads with errors.
-unreadable() {
+# failing KIND SSD: it answers such I/O with errors; no other does.
+failing() {
 	local i
 	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 fail_reads "$([ "$i" = "$1" ] && echo yes || echo no)"
+		dmsetup message "ssd$i" 0 fail "$1" "$([ "$i" = "$2" ] && echo yes || echo no)"
 	done
 }
 
-test_teardown() { unreadable none; }
+test_teardown() {
+	failing reads none
+	failing writes none
+}
 
 @test "patches are merged into their stripes" {
 	raid_volume 4
@@ -105,35 +108,32 @@ merge_rows() {
 	[ $written -ge $((9 * 3)) ] && [ $written -le $((9 * 3 + 1)) ]
 }
 
-# So many sets are full of patches, and closed; of 48 pages each.
+# All blocks of t-v0 have patches, more than the open sets have room for.
 fill_sets() {
-	local b
-	for ((b = 0; b < 64 && $(counter patch_area) <= $1 * 8 + 8; b++)); do
-		write $((b * 16)) 3
-	done
+	message convert
+	verified --rw=write:52k --bs=12k --size=8m --io_size=$((128 * 12))k
+	dd if=/dev/mapper/t-v0 of="$model" bs=1M iflag=direct status=none
+	merged=$(counter destaged)
 }
 some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 
 @test "patches are merged by themselves" {
-	raid_volume 4
+	raid_volume 8
 	message set age_s 0
 	message set idle_ms 0
 	message set paused 0
-	fill_sets 2
-	merged=0
+	fill_sets
 	stays 2 some_merged
 	message set idle_ms 500
 	wait_for 20 some_merged
 	message set idle_ms 0
 	as_written
-	fill_sets 2
-	merged=$(counter destaged)
+	fill_sets
 	message set age_s 1
 	wait_for 20 some_merged
 	message set age_s 0
 	as_written
-	fill_sets 2
-	merged=$(counter destaged)
+	fill_sets
 	# a percent of the pool are 80 blocks
 	message set soft_percent 10
 	message set patch_percent 1
@@ -301,8 +301,9 @@ cut_at_start() {
 	power_on
 }
 
-# power_at_each_step DATA PARITY
-power_at_each_step() {
+# power_at_steps DATA PARITY
+power_at_steps() {
+	local cuts=0
 	make_pool
 	message set patch_percent 20
 	volume 0 2 "$1" "$2"
@@ -310,19 +311,20 @@ power_at_each_step() {
 	random 512 >"$model"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
 	message convert
-	for ((n = 1; n < 40; n++)); do
+	for ((n = 1; n < 40; n += 2)); do
 		for b in {0..5}; do
 			write $((b * 48 + (b + n) % 14)) 3
 		done
 		flush
 		cut_at_merge $n || break
-		if ((n % 2)); then
-			cut_at_start $((n / 2 % 5 + 1))
+		cuts=$((cuts + 1))
+		if ((cuts % 2)); then
+			cut_at_start $((cuts / 2 % 5 + 1))
 		else
 			# what it needs of an SSD is elsewhere, too, but the metadata of the last
-			unreadable $((n / 2 % (members - 1)))
+			failing reads $((cuts / 2 % (members - 1)))
 			start_pool
-			unreadable none
+			failing reads none
 			[ "$(mode)" = rw ]
 			stop_pool
 		fi
@@ -332,16 +334,16 @@ power_at_each_step() {
 		as_written
 		parity_fits
 	done
-	echo "$((n - 1)) steps"
+	echo "$cuts of $((n - 1)) steps"
 	[ "$n" -gt 5 ]
 }
 
-@test "the power fails at each step of merging" {
-	power_at_each_step 3 1
+@test "the power fails at every other step of merging" {
+	power_at_steps 3 1
 }
 
-@test "the power fails at each step of merging into stripes with two parities" {
-	power_at_each_step 4 2
+@test "the power fails at every other step of merging into stripes with two parities" {
+	power_at_steps 4 2
 }
 
 hold_members() {
@@ -369,7 +371,7 @@ hold_members() {
 	stop_pool
 	power_on
 	for ((i = 0; i < members - 1; i++)); do
-		unreadable $i
+		failing reads $i
 		hold_members
 		start_pool 2>/dev/null 3>&- &
 		pid=$!
@@ -382,12 +384,59 @@ hold_members() {
 		[ ! -e /dev/mapper/t-pool ] || dm remove --retry t-pool
 		power_on
 	done
-	unreadable none
+	failing reads none
 	start_pool
 	[ "$(mode)" = rw ]
 	volume_device 0 $((4 << 11))
 	as_written
 	parity_fits
+}
+
+# works KIND: all SSDs do, and nothing is lost; when the pool is read-only its start writes the
+# rows that have records.
+works() {
+	failing "$1" none
+	if [ "$(mode)" = ro ]; then
+		stop_pool
+		start_pool
+		[ "$(mode)" = rw ]
+		volume_device 0 $((4 << 11))
+		message set patch_percent 20
+		stopped=$((stopped + 1))
+	fi
+	as_written
+	parity_fits
+}
+
+# Each in turn, but that with the metadata.
+@test "an SSD fails while patches are merged" {
+	raid_volume 4
+	failed=0 stopped=0
+	for ((i = 0; i < members - 1; i++)); do
+		for kind in reads writes; do
+			for b in {0..5}; do
+				write $((b * 48 + b)) 3
+			done
+			failing $kind $i
+			message convert 2>/dev/null || failed=$((failed + 1))
+			works $kind
+		done
+		for b in {0..5}; do
+			write $((b * 48 + b)) 3
+		done
+		# it fails when the rows have records
+		merge_to_commit 18
+		failing writes $i
+		dm resume t-meta
+		wait $pid || failed=$((failed + 1))
+		works writes
+	done
+	message convert
+	[ "$(counter patch_area)" -eq 0 ]
+	as_written
+	parity_fits
+	echo "$failed did not end, after $stopped the pool was read-only"
+	[ $failed -gt $members ] && [ $stopped -gt 0 ] && [ $stopped -lt $failed ]
 }
 
 # The last row of a stripe is followed by the first of the next.

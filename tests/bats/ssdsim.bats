@@ -212,14 +212,14 @@ await_held() {
 	wait $pid
 	[ "$(letters | count 0)" -eq 17 ]
 	dmsetup remove --retry ssdsim-test2
-	dmsetup message ssdsim-test 0 fail_discards yes
+	dmsetup message ssdsim-test 0 fail discards yes
 	run ! blkdiscard $dev
 	[ "$(letters | count 0)" -eq 17 ]
-	dmsetup message ssdsim-test 0 fail_discards no
-	dmsetup message ssdsim-test 0 fail_reads yes
+	dmsetup message ssdsim-test 0 fail discards no
+	dmsetup message ssdsim-test 0 fail reads yes
 	run ! dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
 	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none
-	dmsetup message ssdsim-test 0 fail_reads no
+	dmsetup message ssdsim-test 0 fail reads no
 	dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
 	blkdiscard $dev
 	[ "$(letters | count 0)" -eq $pages ]

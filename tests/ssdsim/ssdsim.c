@@ -30,8 +30,8 @@
  *	hold reads|writes|flushes|discards	keep such I/Os back from now on (writes:
  *				also WRITE_ZEROES)
  *	hold_all reads|writes|flushes|discards	on every device
- *	fail_discards yes|no	answer DISCARD with an error, and do nothing
- *	fail_reads yes|no	likewise READ
+ *	fail reads|writes|flushes|discards yes|no	answer such I/Os with an error, and
+ *				do nothing (writes: also WRITE_ZEROES)
  *	time <read> <write> <read rate> <write rate>	I/O takes time from now on:
  *				latencies in microseconds, rates in MB/s, 0 for no
  *				limit; see time.h
@@ -108,11 +108,10 @@ struct ssd {
 	u64 seed;
 	struct ssd_time time;
 	bool drops_data;
+	unsigned long fails;		/* enum ssd_kind, as bits */
 
 	struct mutex lock;		/* guards all below */
 	bool off;
-	bool fail_discards;
-	bool fail_reads;
 	struct xarray slots;
 	struct list_head cache;
 	unsigned long nr_cached;
@@ -120,17 +119,17 @@ struct ssd {
 	u64 counters[SSD_NR_COUNTERS];
 
 	spinlock_t hold_lock;		/* guards all below */
-	unsigned long hold;		/* enum ssd_hold, as bits */
+	unsigned long hold;		/* enum ssd_kind, as bits */
 	unsigned int nr_held;
 	struct bio_list held;
 };
 
-enum ssd_hold {
-	SSD_HOLD_READS,
-	SSD_HOLD_WRITES,
-	SSD_HOLD_FLUSHES,
-	SSD_HOLD_DISCARDS,
-	SSD_NR_HOLDS,
+enum ssd_kind {
+	SSD_KIND_READS,
+	SSD_KIND_WRITES,
+	SSD_KIND_FLUSHES,
+	SSD_KIND_DISCARDS,
+	SSD_NR_KINDS,
 };
 
 /*----------------------------------------------------------------*/
@@ -403,39 +402,43 @@ static void ssd_count(struct ssd *ssd, struct bio *bio, unsigned int sectors)
 	mutex_unlock(&ssd->lock);
 }
 
-static void ssd_do(struct ssd *ssd, struct bio *bio)
+static enum ssd_kind ssd_kind(const struct bio *bio)
+{
+	if (bio->bi_opf & REQ_PREFLUSH)
+		return SSD_KIND_FLUSHES;
+	if (bio_op(bio) == REQ_OP_DISCARD)
+		return SSD_KIND_DISCARDS;
+	return op_is_write(bio_op(bio)) ? SSD_KIND_WRITES : SSD_KIND_READS;
+}
+
+static blk_status_t ssd_do_op(struct ssd *ssd, struct bio *bio)
 {
 	sector_t sector = bio->bi_iter.bi_sector;
-	unsigned int sectors = bio_sectors(bio);
-	blk_status_t status = BLK_STS_OK;
 
-	percpu_down_read(&power_lock);
+	if (test_bit(ssd_kind(bio), &ssd->fails))
+		return BLK_STS_IOERR;
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
-		if (READ_ONCE(ssd->fail_reads)) {
-			status = BLK_STS_IOERR;
-			break;
-		}
-		fallthrough;
 	case REQ_OP_WRITE:
 		/* dm core sends the flush of a flushing write by itself. */
 		if (bio->bi_opf & REQ_PREFLUSH)
-			status = ssd_do_flush(ssd);
-		else if (!READ_ONCE(ssd->drops_data))
-			status = ssd_do_data(ssd, bio, sector);
-		break;
+			return ssd_do_flush(ssd);
+		return READ_ONCE(ssd->drops_data) ? BLK_STS_OK : ssd_do_data(ssd, bio, sector);
 	case REQ_OP_DISCARD:
-		if (READ_ONCE(ssd->fail_discards)) {
-			status = BLK_STS_IOERR;
-			break;
-		}
-		fallthrough;
 	case REQ_OP_WRITE_ZEROES:
-		status = ssd_do_zeroes(ssd, bio, sector);
-		break;
+		return ssd_do_zeroes(ssd, bio, sector);
 	default:
-		status = BLK_STS_NOTSUPP;
+		return BLK_STS_NOTSUPP;
 	}
+}
+
+static void ssd_do(struct ssd *ssd, struct bio *bio)
+{
+	unsigned int sectors = bio_sectors(bio);
+	blk_status_t status;
+
+	percpu_down_read(&power_lock);
+	status = ssd_do_op(ssd, bio);
 	if (!status)
 		ssd_count(ssd, bio, sectors);
 	percpu_up_read(&power_lock);
@@ -448,17 +451,10 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 /* Keep @bio back if such are held. */
 static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
 {
-	enum ssd_hold kind;
 	bool hold;
 
-	if (bio->bi_opf & REQ_PREFLUSH)
-		kind = SSD_HOLD_FLUSHES;
-	else if (bio_op(bio) == REQ_OP_DISCARD)
-		kind = SSD_HOLD_DISCARDS;
-	else
-		kind = op_is_write(bio_op(bio)) ? SSD_HOLD_WRITES : SSD_HOLD_READS;
 	spin_lock(&ssd->hold_lock);
-	hold = test_bit(kind, &ssd->hold);
+	hold = test_bit(ssd_kind(bio), &ssd->hold);
 	if (hold) {
 		bio_list_add(&ssd->held, bio);
 		ssd->nr_held++;
@@ -574,11 +570,11 @@ static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
 static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			  char *result, unsigned int maxlen)
 {
-	static const char * const holds[SSD_NR_HOLDS] = {
-		[SSD_HOLD_READS] = "reads",
-		[SSD_HOLD_WRITES] = "writes",
-		[SSD_HOLD_FLUSHES] = "flushes",
-		[SSD_HOLD_DISCARDS] = "discards",
+	static const char * const kinds[SSD_NR_KINDS] = {
+		[SSD_KIND_READS] = "reads",
+		[SSD_KIND_WRITES] = "writes",
+		[SSD_KIND_FLUSHES] = "flushes",
+		[SSD_KIND_DISCARDS] = "discards",
 	};
 	struct ssd *ssd = ti->private;
 	bool yes = false;
@@ -588,13 +584,14 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	if (argc && !strcasecmp(argv[0], "time"))
 		return ssd_time_message(ssd, argc, argv);
 
-	if (argc == 2 && !strncasecmp(argv[0], "hold", 4)) {
-		kind = match_string(holds, SSD_NR_HOLDS, argv[1]);
+	if ((argc == 2 && !strncasecmp(argv[0], "hold", 4)) ||
+	    (argc == 3 && !strcasecmp(argv[0], "fail"))) {
+		kind = match_string(kinds, SSD_NR_KINDS, argv[1]);
 		if (kind < 0)
 			return -EINVAL;
-	} else if (argc == 2 && (!strcasecmp(argv[0], "fail_discards") ||
-				 !strcasecmp(argv[0], "fail_reads") ||
-				 !strcasecmp(argv[0], "keep_data"))) {
+		if (argc == 3 && kstrtobool(argv[2], &yes))
+			return -EINVAL;
+	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		if (kstrtobool(argv[1], &yes))
 			return -EINVAL;
 	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
@@ -631,10 +628,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_hold(ssd, kind);
 		mutex_unlock(&ssds_lock);
-	} else if (argc == 2 && !strcasecmp(argv[0], "fail_discards")) {
-		WRITE_ONCE(ssd->fail_discards, yes);
-	} else if (argc == 2 && !strcasecmp(argv[0], "fail_reads")) {
-		WRITE_ONCE(ssd->fail_reads, yes);
+	} else if (argc == 3) {
+		assign_bit(kind, &ssd->fails, yes);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
 	} else if (!strcasecmp(argv[0], "release")) {
