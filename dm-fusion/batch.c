@@ -380,15 +380,18 @@ static void batch_give_back(struct fusion_batch *b, bool again)
 static void batch_limits(struct fusion_batch *b)
 {
 	struct fusion_pool *pool = b->pool;
+	const struct fusion_tunables *t = &pool->reclaim.tunables;
 
+	/* once: what is read is what there is memory for */
+	b->selection.mode = READ_ONCE(t->write_select);
+	b->selection.bias = READ_ONCE(t->rmw_bias);
 	/* of the map's cache no more than a part is pinned */
 	b->max_blocks = min_t(unsigned long, FUSION_BATCH_BLOCKS,
 			      fusion_map_chunks(&pool->map) / 8 + 1);
 	b->max_rows = READ_ONCE(pool->metadata_short) ? BATCH_ROWS_SHORT :
 		FUSION_BATCH_ROWS;
-	b->max_frozen = BATCH_BYTES / (fusion_parity_pages(b->class,
-					READ_ONCE(pool->reclaim.tunables.write_select)) <<
-				       FUSION_PAGE_SHIFT);
+	b->max_frozen = BATCH_BYTES >> FUSION_PAGE_SHIFT;
+	b->max_frozen /= fusion_parity_pages(b->class, b->selection.mode);
 }
 
 /* There is a set in it: find rows.  -EAGAIN, -EBUSY: there are none. */

@@ -52,6 +52,7 @@ struct fusion_batch {
 	unsigned int sets, blocks, rows, stripes;
 	unsigned int frozen;		/* pages */
 	unsigned int max_blocks, max_rows, max_frozen;
+	struct fusion_selection selection;
 	bool crossed;			/* other batches are in the way */
 	bool dropped;			/* some row is */
 	u64 pages;			/* read and written */

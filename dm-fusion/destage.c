@@ -29,11 +29,6 @@ static int destage_pages_end(struct fusion_batch *b, struct fusion_pages *io)
 
 static int destage_read(struct fusion_batch *b)
 {
-	const struct fusion_tunables *t = &b->pool->reclaim.tunables;
-	struct fusion_selection selection = {
-		.mode = READ_ONCE(t->write_select),
-		.bias = READ_ONCE(t->rmw_bias),
-	};
 	unsigned int i, grace;
 	struct fusion_pages io;
 	int r;
@@ -44,7 +39,7 @@ static int destage_read(struct fusion_batch *b)
 	for (i = 0; i < b->rows; i++)
 		if (!b->row[i].dropped)
 			fusion_parity_read(&io, &b->row[i].row, b->class,
-					   &b->row[i].begin->row, &selection);
+					   &b->row[i].begin->row, &b->selection);
 	r = destage_pages_end(b, &io);
 	fusion_grace_leave(&b->pool->grace, grace);
 	return r;

@@ -82,16 +82,17 @@ int fusion_row_decode(const struct fusion_disk_row *disk, u64 key, unsigned int 
 	for (i = 0; i < parts * FUSION_PART_PATCHES; i++) {
 		const struct fusion_disk_patch *at =
 			&disk[i / FUSION_PART_PATCHES].patch[i % FUSION_PART_PATCHES];
-		struct fusion_patch *patch = i < p ? &row->parity[i] :
-			&row->patch[i - p];
+		struct fusion_patch *patch;
 
 		if (i >= patches) {
 			if (!fusion_patch_blank(at))
 				return -EINVAL;
-		} else if (fusion_patch_decode(at, pages, patch) ||
-			   fusion_patch_replicas(patch) != p + 1) {
-			return -EINVAL;
+			continue;
 		}
+		patch = i < p ? &row->parity[i] : &row->patch[i - p];
+		if (fusion_patch_decode(at, pages, patch) ||
+		    fusion_patch_replicas(patch) != p + 1)
+			return -EINVAL;
 	}
 	return 0;
 }
