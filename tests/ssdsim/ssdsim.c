@@ -628,7 +628,7 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_hold(ssd, kind);
 		mutex_unlock(&ssds_lock);
-	} else if (argc == 3) {
+	} else if (!strcasecmp(argv[0], "fail")) {
 		assign_bit(kind, &ssd->fails, yes);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
