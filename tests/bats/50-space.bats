@@ -91,6 +91,17 @@ fill_with_queue() {
 	out_of_space
 }
 
+@test "who waits for space is answered when the SSDs fail" {
+	fill_with_queue
+	start_writer seek=3000
+	power_cut 3
+	run ! message create_volume 2 v2 $big 2 1
+	wait $writer && false
+	grep -q "Input/output error" "$BATS_TEST_TMPDIR/writer"
+	stop_pool
+	power_on
+}
+
 # The journals and inodes of file systems are, when something is to be removed there.
 @test "in a full pool, blocks that are there are overwritten" {
 	small_pool error_if_no_space

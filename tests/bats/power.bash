@@ -37,6 +37,8 @@ run_and_cut() {
 	# The instant is what is random here.
 	sleep "0.$(printf %03d $(((seed * 7919 + round * 611) % 900)))"
 	power_cut $((seed * 1000 + round))
+	# who waits for space does not notice: a commit does
+	run ! message create_volume 1000 none 2048 3 1
 	wait $pid || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
 	echo "round $round: $(cat "$BATS_TEST_TMPDIR/run")"
 	grep -q 'failed: Input/output error' "$BATS_TEST_TMPDIR/run"
