@@ -2,6 +2,8 @@
 /*
  * Gates of stripes.  See gate.h.
  */
+#include <linux/sched.h>
+
 #include "gate.h"
 
 #define ALONE	LONG_MAX
@@ -9,6 +11,8 @@
 void fusion_gates_init(struct fusion_gates *g)
 {
 	xa_init(&g->in);
+	init_waitqueue_head(&g->left);
+	g->broken = false;
 }
 
 void fusion_gates_exit(struct fusion_gates *g)
@@ -57,4 +61,28 @@ void fusion_gate_leave(struct fusion_gates *g, u64 stripe)
 		/* what is there is replaced, or erased: that takes no memory */
 	} while (xa_cmpxchg(&g->in, stripe, xa_mk_value(in), next, GFP_NOIO) !=
 		 xa_mk_value(in));
+	/* wq_has_sleeper(): pairs with who begins to wait, and then looks */
+	if (in == ALONE && wq_has_sleeper(&g->left))
+		wake_up_all(&g->left);
+}
+
+int fusion_gate_enter_wait(struct fusion_gates *g, u64 stripe)
+{
+	while (!fusion_gate_enter(g, stripe, false)) {
+		wait_event(g->left, !fusion_gate_alone(g, stripe) ||
+			   READ_ONCE(g->broken));
+		if (READ_ONCE(g->broken))
+			return -EIO;
+		/* somebody else is alone in it by now, or there was no memory */
+		cond_resched();
+	}
+	return 0;
+}
+
+void fusion_gates_break(struct fusion_gates *g)
+{
+	WRITE_ONCE(g->broken, true);
+	/* pairs with who begins to wait */
+	smp_mb();
+	wake_up_all(&g->left);
 }

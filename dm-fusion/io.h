@@ -33,6 +33,7 @@ struct fusion_io {
 
 	/* reads */
 	unsigned int grace;
+	struct bvec_iter iter;		/* all of it; counted from the volume's start */
 
 	/* writes */
 	u64 block;
@@ -117,6 +118,34 @@ int fusion_discard_map(struct fusion_io *io);
 /* The clone of a read, or of a write, has ended: DM_ENDIO_*. */
 int fusion_read_end(struct fusion_io *io, blk_status_t *status);
 int fusion_write_end(struct fusion_io *io, blk_status_t *status);
+
+/* ---- reads: read.c and recover.c ---- */
+
+/* Where the pages at the start of a read are. */
+struct fusion_read_source {
+	u64 place;			/* 0: zeros */
+	u64 mirror[FUSION_MAX_PARITY];	/* other replicas; 0: no more */
+	unsigned int page;		/* of these places */
+	unsigned int pages;		/* that are there */
+};
+
+enum fusion_read_find { FUSION_READ_FOUND, FUSION_READ_MISS, FUSION_READ_UNSYNCED };
+
+/*
+ * Find the first of @pages pages from @page of @block on, and how many of
+ * those behind it are in the same place.  Under a grace reference, for as long as
+ * they are to stay there.
+ */
+enum fusion_read_find fusion_read_find(struct fusion_pool *pool, u32 volume,
+				       u64 block, unsigned int page,
+				       unsigned int pages,
+				       struct fusion_read_source *src);
+
+/*
+ * A read has failed: answer it with what else there is, replicas or the rest of the
+ * stripe.  In a worker of recover_wq, without a grace reference.
+ */
+void fusion_read_recover(struct work_struct *work);
 
 /* ---- large writes: large.c ---- */
 

@@ -512,6 +512,24 @@ int fusion_md_read_stripe(struct fusion_md *md, u64 stripe,
 	return r;
 }
 
+int fusion_md_read_rows(struct fusion_md *md, u64 stripe, unsigned int first,
+			unsigned int count)
+{
+	u64 from = fusion_row_key(stripe, first), found;
+	struct fusion_disk_row row;
+	int r = -ENODATA;
+
+	down_read(&md->committed_lock);
+	if (md->committed[FUSION_TREE_ROWS])
+		r = dm_btree_lookup_next(&md->info[FUSION_TREE_ROWS],
+					 md->committed[FUSION_TREE_ROWS], &from,
+					 &found, &row);
+	up_read(&md->committed_lock);
+	if (!r && found >= fusion_row_key(stripe, first + count))
+		r = -ENODATA;
+	return r;
+}
+
 int fusion_md_read_next_top(struct fusion_md *md, bool may_block, u32 volume,
 			    u64 *block, u64 end, struct fusion_disk_top *top)
 {

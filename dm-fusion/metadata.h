@@ -58,6 +58,13 @@ void fusion_md_read_end(struct fusion_md *md);
 int fusion_md_read_base(struct fusion_md *md, bool may_block, u32 volume,
 			u64 group, struct fusion_disk_base *base);
 
+/*
+ * By itself, sleeping: is one of @count rows of @stripe, from @first on, being written in
+ * place?  0: yes; -ENODATA: no.
+ */
+int fusion_md_read_rows(struct fusion_md *md, u64 stripe, unsigned int first,
+			unsigned int count);
+
 /* By itself, sleeping: what is known of @stripe; -ENODATA: nothing. */
 int fusion_md_read_stripe(struct fusion_md *md, u64 stripe,
 			  struct fusion_disk_stripe *disk);

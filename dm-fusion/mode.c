@@ -42,8 +42,10 @@ void fusion_pool_set_mode(struct fusion_pool *pool, enum fusion_mode mode)
 	else
 		DMWARN("%s: the pool is %s", fusion_pool_name(pool),
 		       name[mode]);
-	/* it answers those who wait for what will not come */
-	if (mode >= FUSION_RO)
+	/* who waits for what will not come is answered, by the commit or by itself */
+	if (mode >= FUSION_RO) {
 		fusion_commit_kick(pool);
+		fusion_gates_break(&pool->gates);
+	}
 	fusion_pool_event(pool);
 }

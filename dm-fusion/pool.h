@@ -169,6 +169,12 @@ struct fusion_scrub {
 	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
 };
 
+/* recover.c: pages that could not be read where they are */
+struct fusion_recovered {
+	atomic64_t pages;		/* read elsewhere, or computed */
+	atomic64_t repaired;		/* and written again */
+};
+
 /* destage.c */
 struct fusion_destage {
 	atomic_t running;		/* batches */
@@ -210,6 +216,7 @@ struct fusion_pool {
 	struct workqueue_struct *large_wq;	/* begins large writes */
 	/* discards, resync: wait for holds and I/O; holders are never queued */
 	struct workqueue_struct *slow_wq;
+	struct workqueue_struct *recover_wq;	/* reads that failed: likewise */
 	struct bio_set bios;
 	struct fusion_stripe_pool large_pool[FUSION_MAX_CLASSES];
 	bool error_if_no_space;
@@ -227,6 +234,7 @@ struct fusion_pool {
 	struct fusion_victims victims;
 	struct fusion_scrub scrub;
 	struct fusion_destage destage;
+	struct fusion_recovered recovered;
 	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];
 

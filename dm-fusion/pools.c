@@ -51,11 +51,16 @@ static int pool_workqueues(struct fusion_pool *pool)
 	pool->large_wq = alloc_workqueue("fusion-large", WQ_MEM_RECLAIM, 0);
 	pool->slow_wq = alloc_workqueue("fusion-slow",
 					WQ_MEM_RECLAIM | WQ_UNBOUND, 16);
-	return pool->io_wq && pool->large_wq && pool->slow_wq ? 0 : -ENOMEM;
+	pool->recover_wq = alloc_workqueue("fusion-recover",
+					   WQ_MEM_RECLAIM | WQ_UNBOUND, 64);
+	return pool->io_wq && pool->large_wq && pool->slow_wq &&
+		pool->recover_wq ? 0 : -ENOMEM;
 }
 
 static void pool_free_workqueues(struct fusion_pool *pool)
 {
+	if (pool->recover_wq)
+		destroy_workqueue(pool->recover_wq);
 	if (pool->slow_wq)
 		destroy_workqueue(pool->slow_wq);
 	if (pool->large_wq)

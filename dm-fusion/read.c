@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads: a lookup and a remap, under a grace reference that keeps the place
- * from being reused until the read has ended.
+ * from being reused until the read has ended.  What fails is recover.c's.
  */
 #include "io.h"
-
-/* Where the pages at the start of a read are. */
-struct read_source {
-	u64 place;			/* 0: zeros */
-	u64 mirror[FUSION_MAX_PARITY];	/* other replicas; 0: no more */
-	unsigned int page;		/* of these places */
-	unsigned int pages;		/* that are there */
-};
-
-enum read_find { READ_FOUND, READ_MISS, READ_UNSYNCED };
 
 /* The first of @pages pages, from @page on, is patched: by @patches. */
 static void read_find_patch(const struct fusion_patches *patches,
 			    unsigned int page, unsigned int pages,
-			    struct read_source *src)
+			    struct fusion_read_source *src)
 {
 	const struct fusion_patch *patch = fusion_patch_of(patches, page);
 	u64 place[FUSION_MAX_REPLICAS];
@@ -31,16 +21,13 @@ static void read_find_patch(const struct fusion_patches *patches,
 	src->mirror[1] = place[2];
 }
 
-/*
- * Find the first of @pages pages from @page of @block on, and how many of
- * those behind it are in the same place.
- */
-static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
-				unsigned int page, unsigned int pages,
-				struct read_source *src)
+enum fusion_read_find fusion_read_find(struct fusion_pool *pool, u32 volume,
+				       u64 block, unsigned int page,
+				       unsigned int pages,
+				       struct fusion_read_source *src)
 {
 	struct fusion_overlay *ov;
-	enum read_find found = READ_FOUND;
+	enum fusion_read_find found = FUSION_READ_FOUND;
 	u64 entry, mask;
 
 	src->page = page;
@@ -50,7 +37,7 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 	entry = fusion_map_entry(&pool->map, volume, block);
 	if (entry == FUSION_ENTRY_MISS) {
 		rcu_read_unlock();
-		return READ_MISS;
+		return FUSION_READ_MISS;
 	}
 	ov = fusion_entry_overlay(entry);
 	if (!ov) {
@@ -63,7 +50,7 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 		if (patches->mask & (1ULL << page)) {
 			read_find_patch(patches, page, src->pages, src);
 			if (fusion_unsynced(pool, patches->generation))
-				found = READ_UNSYNCED;
+				found = FUSION_READ_UNSYNCED;
 		}
 	} else {
 		/*
@@ -79,7 +66,7 @@ static enum read_find read_find(struct fusion_pool *pool, u32 volume, u64 block,
 			src->mirror[0] = ov->top.place[1];
 			src->mirror[1] = ov->top.place[2];
 			if (fusion_unsynced(pool, READ_ONCE(ov->top.generation)))
-				found = READ_UNSYNCED;
+				found = FUSION_READ_UNSYNCED;
 		} else {
 			src->place = base;
 		}
@@ -97,7 +84,7 @@ static int read_pending(struct fusion_pool *pool, u64 place)
 }
 
 /* Of the replicas, take the one on the least busy member. */
-static void read_choose(struct fusion_pool *pool, struct read_source *src)
+static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src)
 {
 	int least, pending;
 
@@ -115,7 +102,7 @@ static void read_choose(struct fusion_pool *pool, struct read_source *src)
 
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct bio *bio,
-		     struct read_source *src)
+		     struct fusion_read_source *src)
 {
 	struct fusion_pool *pool = io->volume->pool;
 
@@ -137,7 +124,7 @@ static void read_parts(struct fusion_io *io)
 {
 	struct fusion_pool *pool = io->volume->pool;
 	struct bio *bio = io->bio, *part;
-	struct read_source src;
+	struct fusion_read_source src;
 	unsigned int page, pages;
 	u64 block;
 
@@ -146,19 +133,19 @@ static void read_parts(struct fusion_io *io)
 		block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
 		page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
 		pages = bio_sectors(bio) / FUSION_PAGE_SECTORS;
-		switch (read_find(pool, io->volume->id, block, page, pages,
-				  &src)) {
-		case READ_MISS:
+		switch (fusion_read_find(pool, io->volume->id, block, page,
+					 pages, &src)) {
+		case FUSION_READ_MISS:
 			if (fusion_volume_load(io->volume, block, true)) {
 				fusion_end(bio, BLK_STS_IOERR);
 				return;
 			}
 			continue;
-		case READ_UNSYNCED:
+		case FUSION_READ_UNSYNCED:
 			/* only the primary counts if it could not be synced */
 			src.mirror[0] = 0;
 			break;
-		case READ_FOUND:
+		case FUSION_READ_FOUND:
 			read_choose(pool, &src);
 			break;
 		}
@@ -185,6 +172,7 @@ static void read_work(struct work_struct *work)
 
 	io->grace = fusion_grace_enter(&io->volume->pool->grace);
 	io->kind = FUSION_IO_READ;
+	io->iter = io->bio->bi_iter;
 	read_parts(io);
 }
 
@@ -211,22 +199,22 @@ int fusion_read_map(struct fusion_io *io)
 	u64 block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
 	unsigned int page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
 	unsigned int pages = min(total, pool->block_pages - page);
-	struct read_source src;
-	enum read_find found;
+	struct fusion_read_source src;
+	enum fusion_read_find found;
 
 	fusion_count(pool, reads);
 	io->grace = fusion_grace_enter(&pool->grace);
 	do {
-		found = read_find(pool, io->volume->id, block, page, pages,
-				  &src);
-	} while (found == READ_MISS &&
+		found = fusion_read_find(pool, io->volume->id, block, page,
+					 pages, &src);
+	} while (found == FUSION_READ_MISS &&
 		 !fusion_volume_load(io->volume, block, false));
 
-	if (unlikely(found != READ_FOUND)) {
+	if (unlikely(found != FUSION_READ_FOUND)) {
 		fusion_grace_leave(&pool->grace, io->grace);
 		if (pages < total)
 			dm_accept_partial_bio(bio, pages * FUSION_PAGE_SECTORS);
-		if (found == READ_MISS)
+		if (found == FUSION_READ_MISS)
 			fusion_defer(io, pool->io_wq, read_work);
 		else
 			fusion_defer(io, pool->slow_wq, read_unsynced_work);
@@ -235,6 +223,7 @@ int fusion_read_map(struct fusion_io *io)
 	if (src.pages < total)
 		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
 	io->kind = FUSION_IO_READ;
+	io->iter = bio->bi_iter;
 	read_choose(pool, &src);
 	return read_send(io, bio, &src);
 }
@@ -244,5 +233,9 @@ int fusion_read_end(struct fusion_io *io, blk_status_t *status)
 	if (io->member)
 		fusion_member_end_read(io->member);
 	fusion_grace_leave(&io->volume->pool->grace, io->grace);
-	return DM_ENDIO_DONE;
+	if (likely(!*status))
+		return DM_ENDIO_DONE;
+	io->kind = FUSION_IO_OTHER;
+	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
+	return DM_ENDIO_INCOMPLETE;
 }

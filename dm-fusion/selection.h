@@ -10,11 +10,13 @@
  * Both write the same.  md takes what reads less, and rcw if that is equal.
  * RAID4S-modthresh (Wacha, UC Santa Cruz) takes rmw up to one read more: fewer of
  * the drives with data are read then, and the one with the parity is more.
+ *
+ * And what is read instead of what cannot be.
  */
 #ifndef DM_FUSION_SELECTION_H
 #define DM_FUSION_SELECTION_H
 
-#include "pure.h"
+#include "codec.h"
 
 enum fusion_select {
 	FUSION_SELECT_COUNT,		/* by the reads, and the bias */
@@ -52,6 +54,22 @@ static inline bool fusion_select_rmw(const struct fusion_selection *s,
 	if (s->mode != FUSION_SELECT_COUNT)
 		return s->mode == FUSION_SELECT_RMW;
 	return rmw < rcw || (s->bias && rmw <= rcw + s->bias);
+}
+
+/*
+ * What cannot be read: the slots that say what was in those of @lost, of a stripe with @d
+ * data slots and @p parities, which cover the slots in @written: what is left of these,
+ * and as many parities as data slots are lost.  0: more is lost than there are parities.
+ */
+static inline u64 fusion_recover_sources(u64 written, u64 lost, unsigned int d,
+					 unsigned int p)
+{
+	unsigned int n = fusion_popcount64(written & lost);
+	u64 parity = fusion_mask(d, p) & ~lost, sources = written & ~lost;
+
+	for (; n && parity; n--, parity &= parity - 1)
+		sources |= parity & -parity;
+	return n ? 0 : sources;
 }
 
 #endif /* DM_FUSION_SELECTION_H */

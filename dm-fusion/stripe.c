@@ -225,6 +225,40 @@ bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written)
 	return stripe->class->p == 1 || stripe_q_fits(stripe, written);
 }
 
+/* A page of each slot; the first parity slot is free for use if it is no source. */
+static void page_recover(const struct fusion_class *class, void **ptrs, u64 lost,
+			 u64 sources)
+{
+	int a = fusion_ctz64(lost), k = class->k;
+
+	if (lost & (lost - 1)) {
+		raid6_2data_recov(k, PAGE_SIZE, a, fusion_ctz64(lost & (lost - 1)),
+				  ptrs);
+	} else if (sources >> class->d & 1) {
+		memset(ptrs[a], 0, PAGE_SIZE);
+		for (; sources; sources &= sources - 1)
+			xor_blocks(1, PAGE_SIZE, ptrs[a],
+				   &ptrs[fusion_ctz64(sources)]);
+	} else {
+		raid6_datap_recov(k, PAGE_SIZE, a, ptrs);
+	}
+}
+
+void fusion_stripe_recover(struct fusion_stripe *stripe, u64 lost, u64 sources,
+			   unsigned int first, unsigned int pages)
+{
+	u64 used = lost | sources | fusion_mask(stripe->class->d, stripe->class->p);
+	void *zero = page_address(ZERO_PAGE(0)), *ptrs[FUSION_MAX_MEMBERS];
+	unsigned int page, i;
+
+	for (page = first; page < first + pages; page++) {
+		for (i = 0; i < stripe->class->k; i++)
+			ptrs[i] = used >> i & 1 ? stripe->slot[i].data +
+				(page << FUSION_PAGE_SHIFT) : zero;
+		page_recover(stripe->class, ptrs, lost, sources);
+	}
+}
+
 /* ---- I/O ---- */
 
 static void stripe_drop(struct fusion_stripe *stripe)

@@ -70,6 +70,14 @@ void fusion_stripe_parity(struct fusion_stripe *stripe, u64 written);
 bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written);
 
 /*
+ * Compute @pages pages, from @first on, of the data slots in @lost, one or two, from those
+ * in @sources (fusion_recover_sources()); what parity does not cover counts as zeros.  Uses
+ * the FPU: in a worker.
+ */
+void fusion_stripe_recover(struct fusion_stripe *stripe, u64 lost, u64 sources,
+			   unsigned int first, unsigned int pages);
+
+/*
  * I/O: begin, submit for any slots, one I/O each, and end.  When all are done,
  * and not before the end, @done is called, in any context; with @done NULL,
  * fusion_stripe_end() waits and returns 0 or -EIO.

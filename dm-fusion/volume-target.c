@@ -15,6 +15,7 @@
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "stripe.h"
 #include "volume-table.h"
 #include "waiters.h"
 
@@ -76,7 +77,8 @@ static int volume_bind(struct volume_target *vt, struct dm_target *ti, u32 id)
 			ti->error = "Volume is in use by another device";
 			return -EBUSY;
 		}
-	if (fusion_large_init(pool, v->class)) {
+	if (fusion_large_init(pool, v->class) ||
+	    !fusion_stripe_background(pool, v->class)) {
 		ti->error = "Out of memory";
 		return -ENOMEM;
 	}

@@ -10,18 +10,7 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 
 cuts=${FUSION_DESTAGE_CUTS:-4}
 
-# failing KIND SSD: it answers such I/O with errors; no other does.
-failing() {
-	local i
-	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 fail "$1" "$([ "$i" = "$2" ] && echo yes || echo no)"
-	done
-}
-
-test_teardown() {
-	failing reads none
-	failing writes none
-}
+test_teardown() { all_work; }
 
 @test "patches are merged into their stripes" {
 	raid_volume 4
@@ -66,9 +55,6 @@ test_teardown() {
 	as_written
 	parity_fits
 }
-
-# Each three blocks in a row are in one stripe.
-in_stripes() { dd if="$model" of=/dev/mapper/t-v0 bs=192k count=21 oflag=direct iflag=fullblock status=none; }
 
 # A page of a row of a stripe 3+1: by rmw two are read for the parity, as by rcw.
 merge_rows() {
@@ -180,19 +166,6 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	start_pool
 	volume_device 0 $((4 << 11))
 	as_written
-}
-
-# merge_to_commit READS: begin to, as $pid, until its records wait for the metadata; when so
-# many reads are held it computes parity.
-merge_to_commit() {
-	udevadm settle
-	hold reads
-	message convert 2>/dev/null 3>&- &
-	pid=$!
-	wait_for 20 held "$1"
-	dm suspend --noflush --nolockfs t-meta
-	release
-	wait_for 20 tasks_in fusion_md_commit 1
 }
 
 # When the records cannot be committed the stripes stay as they were.
@@ -324,7 +297,7 @@ power_at_steps() {
 			# what it needs of an SSD is elsewhere, too, but the metadata of the last
 			failing reads $((cuts / 2 % (members - 1)))
 			start_pool
-			failing reads none
+			failing reads
 			[ "$(mode)" = rw ]
 			stop_pool
 		fi
@@ -344,13 +317,6 @@ power_at_steps() {
 
 @test "the power fails at every other step of merging into stripes with two parities" {
 	power_at_steps 4 2
-}
-
-hold_members() {
-	local i
-	for ((i = 0; i < members - 1; i++)); do
-		dmsetup message "ssd$i" 0 hold writes
-	done
 }
 
 # Each in turn, but that with the metadata.
@@ -384,7 +350,7 @@ hold_members() {
 		[ ! -e /dev/mapper/t-pool ] || dm remove --retry t-pool
 		power_on
 	done
-	failing reads none
+	failing reads
 	start_pool
 	[ "$(mode)" = rw ]
 	volume_device 0 $((4 << 11))
@@ -395,7 +361,7 @@ hold_members() {
 # works KIND: all SSDs do, and nothing is lost; when the pool is read-only its start writes the
 # rows that have records.
 works() {
-	failing "$1" none
+	failing "$1"
 	if [ "$(mode)" = ro ]; then
 		stop_pool
 		start_pool

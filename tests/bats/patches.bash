@@ -32,3 +32,44 @@ verified() {
 }
 as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
 patched() { counter new_patch; }
+
+# failing KIND SSD...: these answer such I/O with errors; no others do.
+failing() {
+	local kind=$1 i
+	shift
+	for ((i = 0; i < members; i++)); do
+		dmsetup message "ssd$i" 0 fail "$kind" "$([[ " $* " == *" $i "* ]] && echo yes || echo no)"
+	done
+}
+all_work() {
+	local i
+	failing reads
+	failing writes
+	for ((i = 0; i < members; i++)); do
+		dmsetup message "ssd$i" 0 good
+	done
+}
+
+# Each three blocks in a row are in one stripe.
+in_stripes() { dd if="$model" of=/dev/mapper/t-v0 bs=192k count=21 oflag=direct iflag=fullblock status=none; }
+
+# But not the one with the metadata.
+hold_members() {
+	local i
+	for ((i = 0; i < members - 1; i++)); do
+		dmsetup message "ssd$i" 0 hold writes
+	done
+}
+
+# merge_to_commit READS: begin to, as $pid, until its records wait for the metadata; when so
+# many reads are held it computes parity.
+merge_to_commit() {
+	udevadm settle
+	hold reads
+	message convert 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 held "$1"
+	dm suspend --noflush --nolockfs t-meta
+	release
+	wait_for 20 tasks_in fusion_md_commit 1
+}

@@ -216,12 +216,44 @@ await_held() {
 	run ! blkdiscard $dev
 	[ "$(letters | count 0)" -eq 17 ]
 	dmsetup message ssdsim-test 0 fail discards no
-	dmsetup message ssdsim-test 0 fail reads yes
-	run ! dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
-	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none
-	dmsetup message ssdsim-test 0 fail reads no
-	dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none
 	blkdiscard $dev
+	[ "$(letters | count 0)" -eq $pages ]
+}
+
+page_reads() { dd if=$dev of=/dev/null bs=4k count=1 skip="$1" iflag=direct status=none; }
+page_writes() { dd if=/dev/zero of=$dev bs=4k count=1 seek="$1" oflag=direct status=none; }
+
+@test "reads and writes fail when told to" {
+	fill a
+	dmsetup message ssdsim-test 0 fail reads yes
+	run ! page_reads 0
+	page_writes 0
+	dmsetup message ssdsim-test 0 fail reads no
+	page_reads 0
+	dmsetup message ssdsim-test 0 fail writes yes
+	run ! page_writes 1
+	dmsetup message ssdsim-test 0 fail writes no
+	page_writes 1
+	[ "$(letters | count 0)" -eq 2 ]
+}
+
+@test "bad pages cannot be read until they are written or discarded" {
+	fill a
+	dmsetup message ssdsim-test 0 bad 3 2
+	page_reads 2
+	run ! page_reads 3
+	page_writes 3
+	page_reads 3
+	run ! page_reads 4
+	page_reads 5
+	dmsetup message ssdsim-test 0 good
+	page_reads 4
+	dmsetup message ssdsim-test 0 bad 1 3 100
+	page_reads 100
+	for page in 1 101 201; do
+		run ! page_reads $page
+	done
+	blkdiscard -f $dev
 	[ "$(letters | count 0)" -eq $pages ]
 }
 

@@ -32,6 +32,10 @@
  *	hold_all reads|writes|flushes|discards	on every device
  *	fail reads|writes|flushes|discards yes|no	answer such I/Os with an error, and
  *				do nothing (writes: also WRITE_ZEROES)
+ *	bad <page> <count> [<step>]	so many pages, each so far from the last (1), cannot
+ *				be read until they are written, zeroed or discarded: a medium
+ *				error
+ *	good			all can be read again
  *	time <read> <write> <read rate> <write rate>	I/O takes time from now on:
  *				latencies in microseconds, rates in MB/s, 0 for no
  *				limit; see time.h
@@ -113,6 +117,7 @@ struct ssd {
 	struct mutex lock;		/* guards all below */
 	bool off;
 	struct xarray slots;
+	struct xarray bad;		/* pages that cannot be read */
 	struct list_head cache;
 	unsigned long nr_cached;
 	unsigned long nr_stored;
@@ -249,6 +254,7 @@ static blk_status_t ssd_write_page(struct ssd *ssd, unsigned long index, unsigne
 		return BLK_STS_RESOURCE;
 	}
 	memcpy_to_page(page, offset, data, len);
+	xa_erase(&ssd->bad, index);
 	if (fua)
 		ssd_leave_cache(ssd, slot, true);
 	return BLK_STS_OK;
@@ -287,6 +293,8 @@ static blk_status_t ssd_do_segment(struct ssd *ssd, struct bio *bio, sector_t se
 		else if (op_is_write(bio_op(bio)))
 			status = ssd_write_page(ssd, index, offset, data, this_len,
 						bio->bi_opf & REQ_FUA);
+		else if (xa_load(&ssd->bad, index))
+			status = BLK_STS_MEDIUM;
 		else
 			ssd_read_page(ssd, index, offset, data, this_len);
 		mutex_unlock(&ssd->lock);
@@ -324,7 +332,10 @@ static void ssd_zero_pages(struct ssd *ssd, unsigned long first, unsigned long l
 {
 	struct ssd_slot *slot;
 	unsigned long index;
+	void *bad;
 
+	xa_for_each_range(&ssd->bad, index, bad, first, last)
+		xa_erase(&ssd->bad, index);
 	xa_for_each_range(&ssd->slots, index, slot, first, last) {
 		if (!slot->in_cache)
 			ssd_enter_cache(ssd, slot);
@@ -567,6 +578,19 @@ static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
 	return 0;
 }
 
+static int ssd_bad_message(struct ssd *ssd, unsigned int argc, char **argv)
+{
+	unsigned long index, count, step = 1;
+	int r = 0;
+
+	if (argc < 3 || argc > 4 || kstrtoul(argv[1], 10, &index) ||
+	    kstrtoul(argv[2], 10, &count) || (argc == 4 && kstrtoul(argv[3], 10, &step)))
+		return -EINVAL;
+	for (; !r && count; index += step, count--)
+		r = xa_err(xa_store(&ssd->bad, index, xa_mk_value(0), GFP_KERNEL));
+	return r;
+}
+
 static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			  char *result, unsigned int maxlen)
 {
@@ -583,6 +607,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 
 	if (argc && !strcasecmp(argv[0], "time"))
 		return ssd_time_message(ssd, argc, argv);
+	if (argc && !strcasecmp(argv[0], "bad"))
+		return ssd_bad_message(ssd, argc, argv);
 
 	if ((argc == 2 && !strncasecmp(argv[0], "hold", 4)) ||
 	    (argc == 3 && !strcasecmp(argv[0], "fail"))) {
@@ -636,6 +662,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		ssd_release(ssd, 0);
 	} else if (!strcasecmp(argv[0], "release_all")) {
 		ssd_release_all();
+	} else if (!strcasecmp(argv[0], "good")) {
+		xa_destroy(&ssd->bad);
 	} else if (!strcasecmp(argv[0], "step")) {
 		ssd_release(ssd, READ_ONCE(ssd->hold));
 	} else {
@@ -711,6 +739,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 
 	mutex_init(&ssd->lock);
 	xa_init(&ssd->slots);
+	xa_init(&ssd->bad);
 	INIT_LIST_HEAD(&ssd->cache);
 	spin_lock_init(&ssd->hold_lock);
 	ssd_time_init(&ssd->time);
@@ -746,6 +775,7 @@ static void ssdsim_dtr(struct dm_target *ti)
 		cond_resched();
 	}
 	xa_destroy(&ssd->slots);
+	xa_destroy(&ssd->bad);
 	mutex_destroy(&ssd->lock);
 	kfree(ssd);
 }

@@ -97,10 +97,36 @@ static void monotonous(void)
 	}
 }
 
+/* Whatever is lost of whatever is covered: enough is read, none of what is lost. */
+static void every_loss(void)
+{
+	unsigned int d, p, data, parity;
+	u64 written, lost, sources;
+
+	for (d = 2; d <= 6; d++)
+	for (p = 1; p <= 2; p++)
+	for (written = 1; written < 1ULL << d; written++)
+	for (lost = 1; lost < 1ULL << (d + p); lost++) {
+		data = fusion_popcount64(lost & written);
+		parity = p - fusion_popcount64(lost >> d);
+		sources = fusion_recover_sources(written, lost, d, p);
+		if (!data)
+			continue;
+		CHECK(!sources == (data > parity), "d %u p %u: %u of %u lost", d, p, data,
+		      parity);
+		if (!sources)
+			continue;
+		CHECK(!(sources & lost), "lost ones are read");
+		CHECK((sources & fusion_mask(0, d)) == (written & ~lost), "data");
+		CHECK(fusion_popcount64(sources >> d) == data, "parities");
+	}
+}
+
 int main(void)
 {
 	RUN(papers_table);
 	RUN(every_subset);
 	RUN(monotonous);
+	RUN(every_loss);
 	return tap_done();
 }

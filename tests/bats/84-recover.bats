@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# What an SSD cannot read is read elsewhere.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+test_teardown() { all_work; }
+
+# Patches, tops over some pages and over whole blocks, and RAID stripes.
+a_bit_of_all() {
+	local b
+	for b in {0..9}; do
+		write $((b * 16 + b)) 2
+	done
+	for b in {10..15}; do
+		write $((b * 16 + b % 8)) 8
+	done
+	for b in {16..20}; do
+		write $((b * 16)) 16
+	done
+}
+
+# The one with the metadata works.
+@test "reads are answered though an SSD cannot be read" {
+	raid_volume 4
+	a_bit_of_all
+	for ((i = 0; i < members - 1; i++)); do
+		before=$(counter recovered)
+		failing reads $i
+		as_written
+		failing reads
+		[ "$(counter recovered)" -gt "$before" ]
+	done
+	parity_fits
+	failing reads 2
+	for bytes in 4k 12k 60k 260k; do
+		cmp "$model" <(dd if=/dev/mapper/t-v0 bs=$bytes iflag=direct status=none)
+	done
+}
+
+@test "and of stripes with two parities though two cannot" {
+	make_pool
+	message set patch_percent 20
+	volume 0 4 4 2
+	model=$BATS_TEST_TMPDIR/model
+	random 1024 >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	a_bit_of_all
+	# a stripe that is not full
+	write $((40 * 16)) 16
+	message convert
+	a_bit_of_all
+	for ((i = 0; i < members - 1; i++)); do
+		for ((j = i; j < members - 1; j++)); do
+			failing reads $i $j
+			as_written
+		done
+	done
+	failing reads
+	parity_fits
+}
+
+# What was read into FILE: of each page what was written, or zeros for an error.  How many are
+# zeros is in $lost.
+pages_or_zeros() {
+	lost=$(perl -e '
+		my ($lost, $a, $b) = (0);
+		open(my $model, "<", $ARGV[0]) or die; open(my $file, "<", $ARGV[1]) or die;
+		for (my $page = 0; read($model, $a, 4096); $page++) {
+			read($file, $b, 4096) == 4096 or die "page $page is missing\n";
+			next if $a eq $b;
+			die "page $page is wrong\n" if $b ne "\0" x 4096;
+			$lost++;
+		}
+		print $lost' "$model" "$1")
+}
+read_what_can_be() {
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=4k iflag=direct conv=noerror,sync status=none \
+		2>/dev/null || :
+	pages_or_zeros "$BATS_TEST_TMPDIR/read"
+	echo "$lost pages are lost"
+}
+
+@test "what is lost is answered with an error, and nothing else is" {
+	raid_volume 4
+	a_bit_of_all
+	failing reads 1 4 6
+	read_what_can_be
+	[ "$lost" -gt 0 ] && [ "$lost" -lt 1000 ]
+	failing reads
+	as_written
+	parity_fits
+}
+
+# Of replicas any may be read.
+read_a_lot() {
+	fio --name=r --filename=/dev/mapper/t-v0 --rw=randread --bs=16k --io_size=24m --size=4m --direct=1 --ioengine=libaio \
+		--iodepth=32 --thread --randseed="$1" --output=/dev/null
+}
+
+@test "pages that cannot be read are written again" {
+	raid_volume 4
+	a_bit_of_all
+	for i in 1 4; do
+		repaired=$(counter repaired)
+		dmsetup message ssd$i 0 bad 0 $((member_sectors / 8))
+		as_written
+		[ "$(counter repaired)" -gt $((repaired + 50)) ]
+		read_a_lot $i
+		recovered=$(counter recovered)
+		read_a_lot $((i + 1))
+		[ "$(counter recovered)" -eq "$recovered" ]
+		# parity has not been read
+		dmsetup message ssd$i 0 good
+	done
+	as_written
+	parity_fits
+}
+
+@test "each page is read from where it can be" {
+	raid_volume 4
+	in_stripes
+	# in each row of pages of a stripe another cannot be read
+	for ((i = 0; i < members - 1; i++)); do
+		dmsetup message ssd$i 0 bad $i $((member_sectors / block)) $((block / 8))
+	done
+	as_written
+	[ "$(counter repaired)" -gt 0 ]
+}
+
+# What parity covers is not known to the last commit.
+@test "stripes are read though they are younger than the last commit" {
+	raid_volume 4
+	flush
+	dm suspend --noflush --nolockfs t-meta
+	write 0 1024
+	failing reads 3
+	as_written 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_read_recover 1
+	dm resume t-meta
+	wait $pid
+	failing reads
+	[ "$(counter recovered)" -gt 0 ]
+	as_written
+	parity_fits
+}
+
+# A page of each of the first stripes.
+patch_stripes() {
+	local b
+	in_stripes
+	for ((b = 0; b < $1; b++)); do
+		write $((b * 48 + b % 16)) 1
+	done
+	flush
+	udevadm settle
+}
+
+@test "who reads instead of an SSD waits while patches are merged" {
+	raid_volume 4
+	patch_stripes 21
+	hold_members
+	message convert 3>&- &
+	merge=$!
+	wait_for 20 held 1
+	failing reads 5
+	cmp "$model" <(dd if=/dev/mapper/t-v0 bs=4M iflag=direct status=none) 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_gate_enter_wait 1
+	release
+	wait $pid
+	wait $merge || message convert
+	failing reads
+	as_written
+	parity_fits
+}
+
+@test "and does not when they could not be; nor when the next start cannot" {
+	raid_volume 4
+	patch_stripes 6
+	merge_to_commit 18
+	# parts of the rows are written
+	failing writes 0 1 2
+	dm resume t-meta
+	wait $pid && false
+	[ "$(mode)" = ro ]
+	failing reads 5
+	read_what_can_be
+	failing reads
+	stop_pool
+	start_pool
+	[ "$(mode)" = ro ]
+	volume_device 0 $((4 << 11))
+	for i in {3..6}; do
+		failing reads "$i"
+		read_what_can_be
+	done
+	failing reads
+	as_written
+	failing writes
+	stop_pool
+	start_pool
+	[ "$(mode)" = rw ]
+	volume_device 0 $((4 << 11))
+	as_written
+	parity_fits
+}
+
+recovered_or_ended() { [ "$(counter recovered)" -gt "$recovered" ] || ended "$pid"; }
+
+# bats test_tags=smp
+@test "SSDs fail reads in turn, under load" {
+	raid_volume 4
+	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
+		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --io_size=512m \
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
+	pid=$!
+	for ((i = 0; ; i++)); do
+		failing reads $((i % (members - 1)))
+		recovered=$(counter recovered)
+		wait_for 20 recovered_or_ended
+		if ended $pid; then break; fi
+	done
+	wait $pid || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	echo "$i failures"
+	[ "$i" -ge 3 ]
+	failing reads
+	parity_fits
+}
