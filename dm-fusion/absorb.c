@@ -5,7 +5,8 @@
  * What can be lost: the pages are copied to places that nothing refers to, and the
  * map is switched when all of them are there.  Until the commit a power cut leaves
  * the patches, whose places are not used again before.  They are copied from the
- * primary, which is what counts if the replicas differ; those of the top do not.
+ * first replica that can be read, which is what counts if they differ; those of the top
+ * do not.
  */
 #include "absorb.h"
 #include "commit.h"
@@ -27,15 +28,16 @@ static int absorb_copy(struct fusion_pool *pool,
 		return r;
 	for (page = 0; !r && page < pages; page += run) {
 		const struct fusion_patch *patch;
+		u64 place[FUSION_MAX_REPLICAS];
 
 		run = fusion_mask_run(patches->mask, page, pages - page);
 		if (!(patches->mask & (1ULL << page)))
 			continue;
 		patch = fusion_patch_of(patches, page);
 		run = fusion_patches_run(patches, page, run);
-		r = fusion_copy_pages(&copy, fusion_patch_slot(patch->at[0]),
-				      fusion_patch_at(patch), top->place,
-				      fusion_top_replicas(top), page, run);
+		fusion_patch_slots(patch, place);
+		r = fusion_copy_pages(&copy, place, fusion_patch_at(patch), top->place,
+				      page, fusion_top_replicas(top), run);
 	}
 	fusion_copy_end(&copy);
 	return r;

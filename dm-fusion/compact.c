@@ -303,18 +303,32 @@ static int compact_gather(struct fusion_move *m, unsigned int *i, u64 key,
 	return 0;
 }
 
+/* Read the live slots.  Those that cannot be stay behind: an error if it is all. */
+static int compact_read(struct fusion_move *m)
+{
+	int r = fusion_move_read(m, m->live);
+	u64 left;
+
+	for (left = m->lost; left; left &= left - 1)
+		fusion_move_clear(m, fusion_ctz64(left));
+	if (m->live)
+		return 0;
+	return r == -EAGAIN ? -ENODATA : r;
+}
+
 /* The live slots, to the fresh stripe. */
 static int compact_write(struct fusion_move *m)
 {
 	struct fusion_class *class = m->stripe->class;
 	struct fusion_seal *seal;
-	u64 written = m->live;
+	u64 written;
 	int r;
 
 	seal = kmalloc(sizeof(*seal), GFP_NOIO);
 	if (!seal)
 		return -ENOMEM;
-	r = fusion_move_read(m, written);
+	r = compact_read(m);
+	written = m->live;
 	if (!r) {
 		fusion_stripe_parity(m->stripe, written);
 		r = fusion_move_write(m, written |
@@ -495,9 +509,9 @@ int fusion_compact_sets(struct fusion_pool *pool, struct fusion_move *m)
 			fusion_grace_leave(&pool->grace, grace[i]);
 	fusion_stripe_put(sp, m->stripe);
 out:
-	/* if nothing was moved, one of them may be worth converting */
+	/* of what was not moved, something may be worth converting */
 	while (count--)
-		if (r)
+		if (r || m->lost)
 			fusion_sets_put_back(&pool->space, set[count]);
 		else
 			fusion_sets_give_back(&pool->space, set[count]);

@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 
+#include "commit.h"
 #include "convert.h"
 #include "mode.h"
 #include "set-table.h"
@@ -179,6 +180,11 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 	if (r == -EBUSY) {
 		set->given_up++;
 		atomic64_inc(&stats->given_up);
+	}
+	/* a base cannot be read, and what it could be computed from is being changed */
+	if (r == -EAGAIN) {
+		fusion_sets_put_back(&pool->space, set);
+		return fusion_commit(pool);
 	}
 	fusion_sets_give_back(&pool->space, set);
 	return r == -EBUSY || r == -ENODATA ? 0 : r;

@@ -48,18 +48,39 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 	return r ? -EIO : 0;
 }
 
-int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
-		      const u64 *to, unsigned int count, unsigned int at,
+/* The first of the @count places @from that can be read; -1: none. */
+static int copy_read(struct fusion_copy *copy, const u64 *from, unsigned int count,
+		     unsigned int first, unsigned int pages)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (!copy_submit(copy, from[i], first, pages, REQ_OP_READ))
+			return i;
+	return -1;
+}
+
+int fusion_copy_pages(struct fusion_copy *copy, const u64 *from, unsigned int first,
+		      const u64 *to, unsigned int at, unsigned int count,
 		      unsigned int pages)
 {
 	unsigned int done, run, i;
-	int r = 0;
+	int r = 0, source;
 
 	for (done = 0; !r && done < pages; done += run) {
 		run = min(pages - done, copy->pages);
-		r = copy_submit(copy, from, first + done, run, REQ_OP_READ);
+		source = copy_read(copy, from, count, first + done, run);
+		if (source < 0 && run > 1) {
+			/* each of them may have other pages that cannot be read */
+			run = 1;
+			source = copy_read(copy, from, count, first + done, run);
+		}
+		if (source < 0)
+			return -EIO;
 		for (i = 0; !r && i < count; i++)
-			r = copy_submit(copy, to[i], at + done, run, REQ_OP_WRITE);
+			if (to[i] != from[source])
+				r = copy_submit(copy, to[i], at + done, run,
+						REQ_OP_WRITE);
 	}
 	return r;
 }

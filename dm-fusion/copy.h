@@ -18,11 +18,12 @@ int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool);
 void fusion_copy_end(struct fusion_copy *copy);
 
 /*
- * Copy @pages pages from page @first of @from to page @at of each of the @count
- * places @to.  Sleeps; 0 or -EIO.
+ * Copy @pages pages from page @first of the first of the @count replicas @from that can
+ * be read to page @at of as many replicas @to; if these are the same, to the others.
+ * Sleeps; 0 or -EIO.
  */
-int fusion_copy_pages(struct fusion_copy *copy, u64 from, unsigned int first,
-		      const u64 *to, unsigned int count, unsigned int at,
+int fusion_copy_pages(struct fusion_copy *copy, const u64 *from, unsigned int first,
+		      const u64 *to, unsigned int at, unsigned int count,
 		      unsigned int pages);
 
 #endif /* DM_FUSION_COPY_H */

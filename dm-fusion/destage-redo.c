@@ -83,41 +83,16 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	return 0;
 }
 
-/* Page @page of @place, to *@data. */
-static int redo_read_page(struct fusion_pool *pool, u64 place, unsigned int page,
-			  void **data)
-{
-	struct fusion_pages io;
-
-	if (!*data)
-		*data = (void *)__get_free_page(GFP_NOIO);
-	fusion_pages_begin(&io, pool);
-	fusion_pages_submit(&io, place, page, *data, REQ_OP_READ);
-	return fusion_pages_end(&io);
-}
-
-/* One of the replicas of @patch in @copies, all of which are equal, to *@data. */
-static int redo_read_patch(struct fusion_pool *pool, const struct fusion_patch *patch,
-			   unsigned int copies, void **data)
-{
-	int r = -EIO;
-
-	for (; r && copies; copies &= copies - 1)
-		r = redo_read_page(pool, fusion_patch_slot(patch->at[__ffs(copies)]),
-				   fusion_patch_at(patch), data);
-	return r;
-}
-
 /* The parity, if it cannot be read: from what changes, which has been, and the rest. */
 static int redo_recompute(struct fusion_pool *pool, struct redo_row *row)
 {
 	const struct fusion_row *r = &row->change->row;
-	u64 left = row->row.written & ~r->changed;
-	int error = 0;
+	struct fusion_pages io;
+	int error;
 
-	for (; !error && left; left &= left - 1)
-		error = redo_read_page(pool, fusion_place(r->stripe, fusion_ctz64(left)),
-				       r->page, &row->row.old[fusion_ctz64(left)]);
+	fusion_pages_begin(&io, pool);
+	fusion_parity_read_old(&io, &row->row, row->class, r);
+	error = fusion_pages_end(&io);
 	if (!error)
 		fusion_parity_compute(&row->row, row->class, r->changed);
 	return error;
@@ -135,13 +110,14 @@ static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
 		return 0;
 	all = fusion_mask(0, row->class->p + 1);
 	for (left = r->changed; !error && left; left &= left - 1)
-		error = redo_read_patch(pool, fusion_row_patch(r, fusion_ctz64(left)), all,
-					&row->row.new[fusion_ctz64(left)]);
+		error = fusion_parity_read_patch(pool,
+						 fusion_row_patch(r, fusion_ctz64(left)),
+						 all, &row->row.new[fusion_ctz64(left)]);
 	if (error)
 		return error;
 	for (i = 0; i < row->class->p; i++) {
-		int one = redo_read_patch(pool, &r->parity[i], r->copies[i],
-					  &row->row.new[row->class->d + i]);
+		int one = fusion_parity_read_patch(pool, &r->parity[i], r->copies[i],
+						   &row->row.new[row->class->d + i]);
 
 		if (one == -ENOMEM)
 			return one;

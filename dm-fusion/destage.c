@@ -27,6 +27,28 @@ static int destage_pages_end(struct fusion_batch *b, struct fusion_pages *io)
 	return r;
 }
 
+/* Rows of which something cannot be read are dropped.  -EIO: there are no others. */
+static int destage_reread(struct fusion_batch *b)
+{
+	bool any = false;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < b->rows; i++) {
+		struct fusion_batch_row *row = &b->row[i];
+
+		if (row->dropped)
+			continue;
+		r = fusion_parity_reread(b->pool, &row->row, b->class, &row->begin->row);
+		if (r == -ENOMEM)
+			return r;
+		any |= !r;
+		row->dropped = r;
+		b->dropped |= r;
+	}
+	return any ? 0 : -EIO;
+}
+
 static int destage_read(struct fusion_batch *b)
 {
 	unsigned int i, grace;
@@ -41,6 +63,8 @@ static int destage_read(struct fusion_batch *b)
 			fusion_parity_read(&io, &b->row[i].row, b->class,
 					   &b->row[i].begin->row, &b->selection);
 	r = destage_pages_end(b, &io);
+	if (r == -EIO)
+		r = destage_reread(b);
 	fusion_grace_leave(&b->pool->grace, grace);
 	return r;
 }
@@ -179,10 +203,9 @@ static void destage_submit_parity(struct fusion_batch *b, struct fusion_pages *i
 
 		for (n = 0; n < fusion_patch_replicas(patch); n++)
 			if (row->begin->row.copies[j] >> n & 1)
-				fusion_pages_submit(io, fusion_patch_slot(patch->at[n]),
-						    fusion_patch_at(patch),
-						    row->row.new[b->class->d + j],
-						    REQ_OP_WRITE);
+				fusion_pages_write(io, fusion_patch_slot(patch->at[n]),
+						   fusion_patch_at(patch),
+						   row->row.new[b->class->d + j]);
 	}
 }
 

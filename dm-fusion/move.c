@@ -5,6 +5,7 @@
 #include "commit.h"
 #include "io.h"
 #include "move.h"
+#include "reconstruct.h"
 #include "volume-table.h"
 
 void fusion_move_init(struct fusion_move *m, struct fusion_pool *pool)
@@ -22,6 +23,8 @@ bool fusion_move_set(struct fusion_move *m, unsigned int i, u64 key, u64 from)
 	b->from = from;
 	b->mask = 0;
 	b->base = 0;
+	memset(b->mirror, 0, sizeof(b->mirror));
+	b->unsynced = false;
 	b->gated = false;
 	/* a volume that was made since, with the same number */
 	if (b->volume && b->volume->class != m->stripe->class) {
@@ -107,6 +110,9 @@ int fusion_move_look(struct fusion_move *m, unsigned int i)
 	if (found == MOVE_TOP) {
 		b->mask = ov->top.mask;
 		b->base = ov->base;
+		memcpy(b->mirror, &ov->top.place[1], sizeof(b->mirror));
+		b->unsynced = fusion_unsynced(m->pool,
+					      READ_ONCE(ov->top.generation));
 		WRITE_ONCE(ov->converting, true);
 	}
 	rcu_read_unlock();
@@ -187,42 +193,88 @@ static void move_submit(struct fusion_move *m, unsigned int i, u64 place,
 static void move_read_run(struct fusion_move *m, unsigned int i)
 {
 	struct fusion_move_block *b = &m->slot[i];
-	unsigned int first = fusion_ctz64(b->need), run;
-	u64 place = b->from;
+	struct fusion_read_source *run = &b->run;
 
-	run = fusion_mask_run(b->need, first, m->pool->block_pages - first);
+	run->page = fusion_ctz64(b->need);
+	run->pages = fusion_mask_run(b->need, run->page,
+				     m->pool->block_pages - run->page);
+	run->place = b->from;
+	memcpy(run->mirror, b->mirror, sizeof(run->mirror));
 	if (b->mask) {
-		run = fusion_mask_run(b->mask, first, run);
-		if (!(b->mask & (1ULL << first)))
-			place = b->base;
+		run->pages = fusion_mask_run(b->mask, run->page, run->pages);
+		if (!(b->mask & (1ULL << run->page))) {
+			run->place = b->base;
+			run->mirror[0] = 0;
+		}
 	}
-	b->need &= ~fusion_mask(first, run);
-	if (place)
-		move_submit(m, i, place, first, run, REQ_OP_READ);
+	b->need &= ~fusion_mask(run->page, run->pages);
+	if (run->place)
+		move_submit(m, i, run->place, run->page, run->pages, REQ_OP_READ);
 	else
-		memset(m->stripe->slot[i].data + (first << FUSION_PAGE_SHIFT),
-		       0, run << FUSION_PAGE_SHIFT);
+		memset(m->stripe->slot[i].data +
+		       (run->page << FUSION_PAGE_SHIFT), 0,
+		       run->pages << FUSION_PAGE_SHIFT);
+}
+
+/*
+ * The run of slot @i, which could not be read.  What is still in the primary that parity is
+ * computed for must not differ.
+ */
+static int move_reconstruct(struct fusion_move *m, unsigned int i)
+{
+	struct fusion_move_block *b = &m->slot[i];
+	struct fusion_stripe_pool *sp;
+
+	if (b->unsynced && b->run.place == b->from)
+		return -EIO;
+	sp = fusion_stripe_background(m->pool, m->stripe->class);
+	return sp ? fusion_reconstruct(sp, &b->run, m->stripe->slot[i].data) : -ENOMEM;
+}
+
+/* The runs of @slots that could not be read.  The last error. */
+static int move_reconstruct_all(struct fusion_move *m, u64 slots)
+{
+	int r, error = 0;
+
+	for (; slots; slots &= slots - 1) {
+		unsigned int i = fusion_ctz64(slots);
+
+		if (!m->slot[i].run.place || !m->stripe->slot[i].bio.bi_status)
+			continue;
+		r = move_reconstruct(m, i);
+		if (!r)
+			continue;
+		m->lost |= 1ULL << i;
+		m->slot[i].need = 0;
+		error = r;
+	}
+	return error;
 }
 
 int fusion_move_read(struct fusion_move *m, u64 slots)
 {
-	u64 left;
-	int r = 0;
+	int r, error = 0;
+	u64 left, sent;
 
 	/* a slot has one I/O at a time */
-	while (!r && slots) {
+	while (slots) {
+		sent = 0;
 		fusion_stripe_begin(m->stripe, NULL);
 		for (left = slots; left; left &= left - 1) {
 			unsigned int i = fusion_ctz64(left);
 
-			if (m->slot[i].need)
+			if (m->slot[i].need) {
 				move_read_run(m, i);
-			if (!m->slot[i].need)
-				slots &= ~(1ULL << i);
+				sent |= 1ULL << i;
+			}
 		}
-		r = fusion_stripe_end(m->stripe);
+		r = fusion_stripe_end(m->stripe) ? move_reconstruct_all(m, sent) : 0;
+		error = r ? r : error;
+		for (left = slots; left; left &= left - 1)
+			if (!m->slot[fusion_ctz64(left)].need)
+				slots &= ~(left & -left);
 	}
-	return r;
+	return error;
 }
 
 int fusion_move_write(struct fusion_move *m, u64 slots)

@@ -21,6 +21,7 @@
 #ifndef DM_FUSION_MOVE_H
 #define DM_FUSION_MOVE_H
 
+#include "io.h"
 #include "stripe.h"
 
 struct fusion_move_block {
@@ -29,7 +30,10 @@ struct fusion_move_block {
 	u64 from;
 	u64 base;			/* below a top that is at @from; or 0 */
 	u64 mask;			/* pages of that top; 0: base is at @from */
+	u64 mirror[FUSION_MAX_PARITY];	/* of that top; 0: no more */
 	u64 need;			/* pages that are to be read */
+	struct fusion_read_source run;	/* of them, that are being read */
+	bool unsynced;			/* of that top only the primary counts */
 	bool gated;			/* we are in the gate of its stripe */
 };
 
@@ -40,6 +44,7 @@ struct fusion_move {
 	u64 live;			/* slots whose blocks move */
 	u64 held;			/* slots whose blocks are held */
 	u64 hot;			/* slots that somebody held or wrote to */
+	u64 lost;			/* slots that cannot be read now */
 	unsigned int given_up;		/* blocks left behind, as they were hot */
 	u64 read_pages, written_pages;
 	struct fusion_move_block slot[FUSION_MAX_MEMBERS];
@@ -73,10 +78,12 @@ void fusion_move_drop(struct fusion_move *m, u64 slots);
 int fusion_move_look(struct fusion_move *m, unsigned int i);
 
 /*
- * Read what the slots need of their blocks into their buffers, and write
- * buffers whole; sleep; the first error.
+ * Read what the slots need of their blocks into their buffers; what a member cannot read
+ * is reconstructed.  Sleeps.  -EIO, -ENOMEM, -EAGAIN (after a commit): m->lost says of which slots there is
+ * not all; the others are read.
  */
 int fusion_move_read(struct fusion_move *m, u64 slots);
+/* Write buffers whole; sleeps; the first error. */
 int fusion_move_write(struct fusion_move *m, u64 slots);
 /* One run of pages of slot @i to its place in the stripe. */
 int fusion_move_write_pages(struct fusion_move *m, unsigned int i,

@@ -2,6 +2,7 @@
 /*
  * I/O of single pages.  See pages.h.
  */
+#include <linux/gfp.h>
 #include <linux/slab.h>
 
 #include "io.h"
@@ -13,6 +14,7 @@
 struct page_io {
 	struct fusion_pages *io;
 	struct fusion_member *member;
+	void **read;			/* where the page is; NULL: written */
 	struct bio bio;
 	struct bio_vec vec;
 };
@@ -34,6 +36,10 @@ static void page_end_io(struct bio *bio)
 		fusion_member_end_read(p->member);
 	if (bio->bi_status)
 		fusion_pages_fail(io, -EIO);
+	if (bio->bi_status && p->read) {
+		free_page((unsigned long)*p->read);
+		*p->read = NULL;
+	}
 	bio_uninit(bio);
 	kfree(p);
 	/* @io is gone as soon as its owner has the lock, and sees that it was the last */
@@ -56,8 +62,9 @@ void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool)
 	blk_start_plug(&io->plug);
 }
 
-void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
-			 void *data, blk_opf_t opf)
+/* @data, to or from page @page of @place; it is @read's, if that is not NULL. */
+static void page_submit(struct fusion_pages *io, u64 place, unsigned int page,
+			void *data, void **read)
 {
 	struct page_io *p = data ? kmalloc(sizeof(*p), GFP_NOIO) : NULL;
 
@@ -66,11 +73,13 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 		return;
 	}
 	p->io = io;
-	bio_init(&p->bio, io->pool->member[0].bdev, &p->vec, 1, opf);
+	p->read = read;
+	bio_init(&p->bio, io->pool->member[0].bdev, &p->vec, 1,
+		 read ? REQ_OP_READ : REQ_OP_WRITE);
 	p->member = fusion_aim(io->pool, &p->bio, place, page);
 	p->bio.bi_end_io = page_end_io;
 	__bio_add_page(&p->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
-	io->count[op_is_write(opf)]++;
+	io->count[read ? READ : WRITE]++;
 	fusion_member_background(p->member, 1 << FUSION_PAGE_SHIFT);
 	spin_lock_irq(&io->lock);
 	wait_event_lock_irq(io->room, io->pending < io->most, io->lock);
@@ -78,6 +87,20 @@ void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
 	spin_unlock_irq(&io->lock);
 	fusion_member_start(p->member);
 	submit_bio_noacct(&p->bio);
+}
+
+void fusion_pages_read(struct fusion_pages *io, u64 place, unsigned int page,
+		       void **data)
+{
+	if (!*data)
+		*data = (void *)__get_free_page(GFP_NOIO);
+	page_submit(io, place, page, *data, data);
+}
+
+void fusion_pages_write(struct fusion_pages *io, u64 place, unsigned int page,
+			void *data)
+{
+	page_submit(io, place, page, data, NULL);
 }
 
 int fusion_pages_end(struct fusion_pages *io)

@@ -21,9 +21,15 @@ struct fusion_pages {
 };
 
 void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool);
-/* @page of @place, to or from @data, a page; @data NULL: no memory.  Sleeps. */
-void fusion_pages_submit(struct fusion_pages *io, u64 place, unsigned int page,
-			 void *data, blk_opf_t opf);
+/*
+ * Read page @page of @place into *@data, a page of memory, which is got if it is NULL, and
+ * afterwards is the caller's to free.  NULL, at the end: it could not be read.  Sleeps.
+ */
+void fusion_pages_read(struct fusion_pages *io, u64 place, unsigned int page,
+		       void **data);
+/* Write @data there; NULL: no memory.  Sleeps. */
+void fusion_pages_write(struct fusion_pages *io, u64 place, unsigned int page,
+			void *data);
 /* Have it end with @error, unless it has one. */
 void fusion_pages_fail(struct fusion_pages *io, int error);
 /* Wait for all; the first error: -EIO, -ENOMEM, or that of fusion_pages_fail(). */

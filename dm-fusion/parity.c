@@ -9,22 +9,35 @@
 #include "io.h"
 #include "parity.h"
 
-static void *page_alloc(void)
-{
-	return (void *)__get_free_page(GFP_NOIO);
-}
-
 /* ---- reading ---- */
 
-static void read_slots(struct fusion_pages *io, struct fusion_parity_row *p,
-		       const struct fusion_row *row, u64 slots)
+/* The slots of which the old pages are needed. */
+static u64 old_slots(const struct fusion_parity_row *p,
+		     const struct fusion_class *class, u64 changed)
 {
+	return p->rmw ? changed | fusion_mask(class->d, class->p) :
+		p->written & ~changed;
+}
+
+void fusion_parity_read_old(struct fusion_pages *io, struct fusion_parity_row *p,
+			    const struct fusion_class *class,
+			    const struct fusion_row *row)
+{
+	u64 slots = old_slots(p, class, row->changed);
+	unsigned int j;
+
+	for (j = class->d; j < class->k; j++) {
+		if (!p->new[j])
+			p->new[j] = (void *)__get_free_page(GFP_NOIO);
+		if (!p->new[j])
+			fusion_pages_fail(io, -ENOMEM);
+	}
 	for (; slots; slots &= slots - 1) {
 		unsigned int i = fusion_ctz64(slots);
 
-		p->old[i] = page_alloc();
-		fusion_pages_submit(io, fusion_place(row->stripe, i), row->page,
-				    p->old[i], REQ_OP_READ);
+		if (!p->old[i])
+			fusion_pages_read(io, fusion_place(row->stripe, i), row->page,
+					  &p->old[i]);
 	}
 }
 
@@ -33,25 +46,69 @@ void fusion_parity_read(struct fusion_pages *io, struct fusion_parity_row *p,
 			const struct fusion_row *row,
 			const struct fusion_selection *selection)
 {
-	u64 parity = fusion_mask(class->d, class->p), left;
+	u64 left;
 
 	for (left = row->changed; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 		const struct fusion_patch *patch = fusion_row_patch(row, i);
 
-		p->new[i] = page_alloc();
-		fusion_pages_submit(io, fusion_patch_slot(patch->at[0]),
-				    fusion_patch_at(patch), p->new[i],
-				    REQ_OP_READ);
-	}
-	for (left = parity; left; left &= left - 1) {
-		p->new[fusion_ctz64(left)] = page_alloc();
-		if (!p->new[fusion_ctz64(left)])
-			fusion_pages_fail(io, -ENOMEM);
+		fusion_pages_read(io, fusion_patch_slot(patch->at[0]),
+				  fusion_patch_at(patch), &p->new[i]);
 	}
 	p->rmw = fusion_select_rmw(selection, p->written, row->changed, class->p);
-	read_slots(io, p, row, p->rmw ? row->changed | parity :
-		   p->written & ~row->changed);
+	fusion_parity_read_old(io, p, class, row);
+}
+
+int fusion_parity_read_patch(struct fusion_pool *pool, const struct fusion_patch *patch,
+			     unsigned int copies, void **data)
+{
+	struct fusion_pages io;
+	int r = -EIO;
+
+	for (; r == -EIO && copies; copies &= copies - 1) {
+		fusion_pages_begin(&io, pool);
+		fusion_pages_read(&io, fusion_patch_slot(patch->at[__ffs(copies)]),
+				  fusion_patch_at(patch), data);
+		r = fusion_pages_end(&io);
+	}
+	return r;
+}
+
+/* Is everything there that the parity is computed from? */
+static bool old_complete(const struct fusion_parity_row *p,
+			 const struct fusion_class *class, u64 changed)
+{
+	u64 slots = old_slots(p, class, changed);
+
+	for (; slots; slots &= slots - 1)
+		if (!p->old[fusion_ctz64(slots)])
+			return false;
+	return true;
+}
+
+int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
+			 const struct fusion_class *class,
+			 const struct fusion_row *row)
+{
+	struct fusion_pages io;
+	u64 left;
+	int r;
+
+	for (left = row->changed; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+
+		r = p->new[i] ? 0 :
+			fusion_parity_read_patch(pool, fusion_row_patch(row, i),
+						 fusion_mask(0, class->p + 1),
+						 &p->new[i]);
+		if (r)
+			return r;
+	}
+	if (!old_complete(p, class, row->changed))
+		p->rmw = !p->rmw;
+	fusion_pages_begin(&io, pool);
+	fusion_parity_read_old(&io, p, class, row);
+	return fusion_pages_end(&io);
 }
 
 /* ---- computing ---- */
@@ -111,8 +168,8 @@ void fusion_parity_write(struct fusion_pages *io,
 	for (; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 
-		fusion_pages_submit(io, fusion_place(row->stripe, i), row->page,
-				    p->new[i], REQ_OP_WRITE);
+		fusion_pages_write(io, fusion_place(row->stripe, i), row->page,
+				   p->new[i]);
 	}
 }
 

@@ -36,6 +36,26 @@ void fusion_parity_read(struct fusion_pages *io, struct fusion_parity_row *p,
 			const struct fusion_row *row,
 			const struct fusion_selection *selection);
 
+/*
+ * What the parity is computed from as @p->rmw says, that is not there yet, and memory for
+ * it.
+ */
+void fusion_parity_read_old(struct fusion_pages *io, struct fusion_parity_row *p,
+			    const struct fusion_class *class,
+			    const struct fusion_row *row);
+
+/*
+ * Some of it could not be read: read what changes from other replicas, and what the parity
+ * is computed from the other way.  -EIO: that cannot be, either; -ENOMEM.
+ */
+int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
+			 const struct fusion_class *class,
+			 const struct fusion_row *row);
+
+/* Read the first that can be of the replicas of @patch in @copies, to *@data.  -EIO. */
+int fusion_parity_read_patch(struct fusion_pool *pool, const struct fusion_patch *patch,
+			     unsigned int copies, void **data);
+
 /* Compute the new parity, when all is read.  Uses the FPU: in a worker. */
 void fusion_parity_compute(struct fusion_parity_row *p,
 			   const struct fusion_class *class, u64 changed);

@@ -5,7 +5,8 @@
  * carries the generation (activation) in which its replicas were last known to
  * be equal, and those older than the pool's unsynced_generation are copied,
  * primary to mirrors, under the block's hold: before a read of them is
- * answered, and by a walk in the background.
+ * answered, and by a walk in the background.  Of pages that the primary cannot read
+ * the first mirror that can is copied, to the primary, too.
  *
  * A power cut in the middle of a copy leaves the generation as it was: the
  * copy is done again.  When the walk has seen every top, the superblock's
@@ -19,7 +20,7 @@
 
 #define DM_MSG_PREFIX "fusion"
 
-/* Copy the pages that @top holds from its primary to its mirrors. */
+/* Copy the pages that @top holds from its primary, if it can be read, to its mirrors. */
 static int resync_top(struct fusion_copy *copy, const struct fusion_top *top)
 {
 	unsigned int pages = copy->pool->block_pages, page, run;
@@ -28,10 +29,9 @@ static int resync_top(struct fusion_copy *copy, const struct fusion_top *top)
 	for (page = 0; !r && page < pages; page += run) {
 		run = fusion_mask_run(top->mask, page, pages - page);
 		if (top->mask & (1ULL << page))
-			r = fusion_copy_pages(copy, top->place[0], page,
-					      &top->place[1],
-					      fusion_top_replicas(top) - 1, page,
-					      run);
+			r = fusion_copy_pages(copy, top->place, page,
+					      top->place, page,
+					      fusion_top_replicas(top), run);
 	}
 	return r;
 }
@@ -49,9 +49,8 @@ static int resync_patches(struct fusion_copy *copy,
 			fusion_patch_of(patches, fusion_ctz64(left));
 
 		replicas = fusion_patch_slots(patch, place);
-		r = fusion_copy_pages(copy, place[0], fusion_patch_at(patch),
-				      &place[1], replicas - 1,
-				      fusion_patch_at(patch), 1);
+		r = fusion_copy_pages(copy, place, fusion_patch_at(patch), place,
+				      fusion_patch_at(patch), replicas, 1);
 	}
 	return r;
 }

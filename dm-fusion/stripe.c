@@ -111,7 +111,7 @@ void fusion_stripe_background_exit(struct fusion_pool *pool)
 		fusion_stripe_pool_exit(&pool->background_pool[i]);
 }
 
-struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp)
+static struct fusion_stripe *stripe_kept(struct fusion_stripe_pool *sp)
 {
 	struct fusion_stripe *stripe;
 	unsigned long flags;
@@ -124,7 +124,21 @@ struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp)
 		sp->kept_count--;
 	}
 	spin_unlock_irqrestore(&sp->lock, flags);
+	return stripe;
+}
+
+struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp)
+{
+	struct fusion_stripe *stripe = stripe_kept(sp);
+
 	return stripe ? stripe : mempool_alloc(&sp->pool_of, GFP_NOIO);
+}
+
+struct fusion_stripe *fusion_stripe_try(struct fusion_stripe_pool *sp)
+{
+	struct fusion_stripe *stripe = stripe_kept(sp);
+
+	return stripe ? stripe : stripe_alloc(GFP_NOIO | __GFP_NORETRY, sp);
 }
 
 void fusion_stripe_put(struct fusion_stripe_pool *sp,

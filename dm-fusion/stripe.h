@@ -57,6 +57,8 @@ void fusion_stripe_background_exit(struct fusion_pool *pool);
 
 /* Get one; sleeps until there is. */
 struct fusion_stripe *fusion_stripe_get(struct fusion_stripe_pool *sp);
+/* As above, without waiting for others' to be given back; NULL: no memory. */
+struct fusion_stripe *fusion_stripe_try(struct fusion_stripe_pool *sp);
 /* Give it back.  Any context. */
 void fusion_stripe_put(struct fusion_stripe_pool *sp,
 		       struct fusion_stripe *stripe);

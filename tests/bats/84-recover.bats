@@ -5,6 +5,8 @@
 source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/patches.bash
 source "$BATS_TEST_DIRNAME/patches.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
 
 test_teardown() { all_work; }
 
@@ -216,6 +218,66 @@ patch_stripes() {
 	volume_device 0 $((4 << 11))
 	as_written
 	parity_fits
+}
+
+# All that is not in its stripe yet, and the rest of what is overwritten.
+@test "blocks are moved and patches merged though an SSD cannot be read" {
+	raid_volume 4
+	for ((i = 0; i < members - 1; i++)); do
+		a_bit_of_all
+		recovered=$(counter recovered)
+		failing reads $i
+		message convert
+		[ "$(space replicated)" -eq 0 ]
+		[ "$(counter patch_area)" -eq 0 ]
+		as_written
+		failing reads
+		as_written
+		parity_fits
+	done
+	[ "$(counter destaged)" -gt 0 ]
+	[ "$(counter compacted)" -gt 0 ]
+}
+
+# Each page of patches that become a top, and of a top that others are written to.
+@test "patches become a top though an SSD cannot be read" {
+	raid_volume 4
+	for ((i = 0; i < members - 1; i++)); do
+		for b in {0..7}; do
+			for page in 0 2 4; do
+				write $((b * 16 + page)) 1
+			done
+		done
+		failing reads $i
+		for b in {0..7}; do
+			write $((b * 16 + 8)) 5
+		done
+		failing reads
+		as_written
+		message convert
+	done
+	parity_fits
+}
+
+@test "replicas are made equal though an SSD cannot be read" {
+	make_pool
+	make_volumes
+	repaired=0
+	for ((ssd = 0; ssd < members - 1; ssd++)); do
+		run_and_cut $((ssd + 1)) "${devs[@]}"
+		stop_pool
+		power_on
+		failing reads $ssd
+		start_pool
+		start_volumes
+		message resync
+		verify "${devs[@]}"
+		failing reads
+		verify "${devs[@]}"
+		parity_fits
+		repaired=$((repaired + $(counter repaired)))
+	done
+	[ $repaired -gt 0 ]
 }
 
 recovered_or_ended() { [ "$(counter recovered)" -gt "$recovered" ] || ended "$pid"; }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reconstruction.  See reconstruct.h.
+ */
+#include "mode.h"
+#include "reconstruct.h"
+#include "selection.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+void fusion_reconstruct_count(struct fusion_reconstruct *r, u64 place, bool repaired)
+{
+	struct fusion_pool *pool = r->stripe->pool;
+	u32 member;
+
+	fusion_space_locate(&pool->space, place, &member);
+	if (repaired)
+		atomic64_add(r->src.pages, &pool->recovered.repaired);
+	DMERR_LIMIT("%s: %pg: %u pages could not be read, and have been %s",
+		    fusion_pool_name(pool), pool->member[member].bdev,
+		    r->src.pages, repaired ? "written again" :
+		    "read elsewhere");
+}
+
+/* ---- replicas ---- */
+
+u64 fusion_replica(const struct fusion_reconstruct *r, unsigned int i)
+{
+	return i ? r->src.mirror[i - 1] : r->src.place;
+}
+
+unsigned int fusion_replicas(const struct fusion_reconstruct *r)
+{
+	unsigned int i, most = r->stripe->class->p + 1;
+
+	for (i = 1; i < most && r->src.mirror[i - 1]; i++)
+		;
+	return i;
+}
+
+bool fusion_replica_io(struct fusion_reconstruct *r, unsigned int slot, unsigned int i,
+		       blk_opf_t opf)
+{
+	fusion_stripe_begin(r->stripe, NULL);
+	fusion_stripe_submit(r->stripe, slot, fusion_replica(r, i), r->src.page,
+			     r->src.pages, opf);
+	return !fusion_stripe_end(r->stripe);
+}
+
+int fusion_replica_read(struct fusion_reconstruct *r)
+{
+	unsigned int count = r->unsynced ? 1 : fusion_replicas(r), i;
+
+	r->slot = 0;
+	for (i = 0; i < count; i++)
+		if (fusion_replica_io(r, 0, i, REQ_OP_READ))
+			return i;
+	return -EIO;
+}
+
+/* ---- stripes ---- */
+
+/* Of each of @slots, the pages at the source's page, in @id; those that failed. */
+static u64 slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t opf)
+{
+	u64 left, failed = 0;
+
+	fusion_stripe_begin(r->stripe, NULL);
+	for (left = slots; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+
+		fusion_stripe_submit(r->stripe, i, fusion_place(id, i),
+				     r->src.page, r->src.pages, opf);
+	}
+	if (!fusion_stripe_end(r->stripe))
+		return 0;
+	for (left = slots; left; left &= left - 1)
+		if (r->stripe->slot[fusion_ctz64(left)].bio.bi_status)
+			failed |= left & -left;
+	return failed;
+}
+
+/* The data slots in @lost are in memory: write them, too. */
+static void slots_repair(struct fusion_reconstruct *r, u64 id, u64 lost)
+{
+	u64 failed;
+
+	if (!fusion_pool_writable(r->stripe->pool))
+		return;
+	failed = slots_io(r, id, lost, REQ_OP_WRITE);
+	for (; lost; lost &= lost - 1)
+		fusion_reconstruct_count(r, fusion_place(id, fusion_ctz64(lost)),
+					 !(failed & lost & -lost));
+}
+
+int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
+{
+	u64 id = fusion_place_stripe(r->src.place), written, have = 0, want;
+	u64 lost = 1ULL << fusion_place_slot(r->src.place), failed;
+	struct fusion_class *class = r->stripe->class;
+	struct fusion_md *md = r->stripe->pool->md;
+	struct fusion_disk_stripe disk;
+	int e;
+
+	r->slot = fusion_place_slot(r->src.place);
+	e = fusion_md_read_stripe(md, id, &disk);
+	if (e == -ENODATA || (!e && disk.state != FUSION_STRIPE_RAID))
+		return -ENODATA;
+	written = le64_to_cpu(disk.written);
+	if (e || lost & ~written || written & ~fusion_mask(0, class->d))
+		return -EIO;
+	/* rows that a start could not write again may be torn */
+	if (fusion_md_read_rows(md, id, r->src.page, r->src.pages) != -ENODATA)
+		return -EIO;
+	for (;;) {
+		want = fusion_recover_sources(written, lost, class->d, class->p);
+		if (!want)
+			return -EIO;
+		if (!(want & ~have))
+			break;
+		failed = slots_io(r, id, want & ~have, REQ_OP_READ);
+		have |= want & ~failed;
+		lost |= failed;
+	}
+	lost &= written;
+	fusion_stripe_recover(r->stripe, lost, want, r->src.page, r->src.pages);
+	slots_repair(r, id, lost);
+	return 0;
+}
+
+/* ---- without waiting ---- */
+
+static int reconstruct_stripe_now(struct fusion_reconstruct *r)
+{
+	u64 id = fusion_place_stripe(r->src.place);
+	struct fusion_pool *pool = r->stripe->pool;
+	int e;
+
+	if (!fusion_gate_enter(&pool->gates, id, false))
+		return -EAGAIN;
+	e = fusion_reconstruct_stripe(r);
+	fusion_gate_leave(&pool->gates, id);
+	return e == -ENODATA ? -EAGAIN : e;
+}
+
+static int reconstruct_run(struct fusion_reconstruct *r, void *data)
+{
+	size_t from = r->src.page << FUSION_PAGE_SHIFT;
+	int e;
+
+	e = fusion_replicas(r) > 1 ? fusion_replica_read(r) : reconstruct_stripe_now(r);
+	if (e < 0)
+		return e;
+	memcpy(data + from, r->stripe->slot[r->slot].data + from,
+	       r->src.pages << FUSION_PAGE_SHIFT);
+	atomic64_add(r->src.pages, &r->stripe->pool->recovered.pages);
+	return 0;
+}
+
+int fusion_reconstruct(struct fusion_stripe_pool *sp,
+		       const struct fusion_read_source *src, void *data)
+{
+	struct fusion_reconstruct r = { .src = *src };
+	unsigned int end = src->page + src->pages;
+	int e;
+
+	/* who has the last one may be waiting for what the caller has */
+	r.stripe = fusion_stripe_try(sp);
+	if (!r.stripe)
+		return -ENOMEM;
+	e = reconstruct_run(&r, data);
+	/* of several members each may have other pages that cannot be read */
+	if (e == -EIO && r.src.pages > 1) {
+		r.src.pages = 1;
+		do {
+			e = reconstruct_run(&r, data);
+		} while (!e && ++r.src.page < end);
+	}
+	fusion_stripe_put(sp, r.stripe);
+	return e;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reconstruction: what is at a place that cannot be read, from elsewhere.
+ *
+ * Every page is elsewhere, too, as long as no more members fail it than its class has
+ * parities: in other replicas, or in its stripe, of which the rest says what it is, while
+ * nobody writes to that in place: who is in its gate beside others keeps destage out
+ * (gate.h).  Which slots parity covers is what the last commit says.
+ *
+ * What is computed is written to where it could not be read from.  What can be lost by
+ * that: nothing.  It is what is there, or is to be, and stays so as long as the caller
+ * is in the gate and has a grace reference.  Replicas are not written here: that takes a
+ * hold of their block.
+ *
+ * Everything sleeps, for I/O; the caller has a grace reference.
+ */
+#ifndef DM_FUSION_RECONSTRUCT_H
+#define DM_FUSION_RECONSTRUCT_H
+
+#include "io.h"
+#include "stripe.h"
+
+struct fusion_reconstruct {
+	struct fusion_stripe *stripe;	/* memory */
+	struct fusion_read_source src;
+	bool unsynced;			/* only the primary counts */
+	unsigned int slot;		/* of the memory, that the pages are in */
+};
+
+/* How many replicas there are of what is at the source, and where. */
+unsigned int fusion_replicas(const struct fusion_reconstruct *r);
+u64 fusion_replica(const struct fusion_reconstruct *r, unsigned int i);
+
+/* Replica @i, to or from the memory of slot @slot.  False: it failed. */
+bool fusion_replica_io(struct fusion_reconstruct *r, unsigned int slot, unsigned int i,
+		       blk_opf_t opf);
+
+/* Read the first replica that can be, of those that count.  Its number; -EIO: none. */
+int fusion_replica_read(struct fusion_reconstruct *r);
+
+/*
+ * Compute it from the rest of its stripe, whose gate we are in.  -ENODATA: the last commit
+ * does not know it yet; -EIO.
+ */
+int fusion_reconstruct_stripe(struct fusion_reconstruct *r);
+
+/* The source's pages at @place could not be read.  @repaired: they have been written. */
+void fusion_reconstruct_count(struct fusion_reconstruct *r, u64 place, bool repaired);
+
+/*
+ * All of that, into the pages of @data, a block, where they are in theirs.  Waits for
+ * nothing but I/O, so that the caller may have what it likes.  -EAGAIN: after a commit, for
+ * the stripe is written to in place, or is younger than the last one; -EIO; -ENOMEM.
+ */
+int fusion_reconstruct(struct fusion_stripe_pool *sp,
+		       const struct fusion_read_source *src, void *data);
+
+#endif /* DM_FUSION_RECONSTRUCT_H */
