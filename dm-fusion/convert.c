@@ -182,11 +182,14 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 		atomic64_inc(&stats->given_up);
 	}
 	/* a base cannot be read, and what it could be computed from is being changed */
-	if (r == -EAGAIN) {
+	if (r == -EAGAIN && set->given_up < U8_MAX) {
+		set->given_up++;
 		fusion_sets_put_back(&pool->space, set);
 		return fusion_commit(pool);
 	}
 	fusion_sets_give_back(&pool->space, set);
+	if (r == -EAGAIN)
+		return -EIO;
 	return r == -EBUSY || r == -ENODATA ? 0 : r;
 }
 

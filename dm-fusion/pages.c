@@ -24,6 +24,13 @@ void fusion_pages_fail(struct fusion_pages *io, int error)
 	cmpxchg(&io->error, 0, error);
 }
 
+/* What has not been read is not there. */
+static void page_drop(void **read)
+{
+	free_page((unsigned long)*read);
+	*read = NULL;
+}
+
 static void page_end_io(struct bio *bio)
 {
 	struct page_io *p = container_of(bio, struct page_io, bio);
@@ -36,10 +43,8 @@ static void page_end_io(struct bio *bio)
 		fusion_member_end_read(p->member);
 	if (bio->bi_status)
 		fusion_pages_fail(io, -EIO);
-	if (bio->bi_status && p->read) {
-		free_page((unsigned long)*p->read);
-		*p->read = NULL;
-	}
+	if (bio->bi_status && p->read)
+		page_drop(p->read);
 	bio_uninit(bio);
 	kfree(p);
 	/* @io is gone as soon as its owner has the lock, and sees that it was the last */
@@ -70,6 +75,8 @@ static void page_submit(struct fusion_pages *io, u64 place, unsigned int page,
 
 	if (!p) {
 		fusion_pages_fail(io, -ENOMEM);
+		if (read)
+			page_drop(read);
 		return;
 	}
 	p->io = io;
