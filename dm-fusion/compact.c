@@ -303,32 +303,21 @@ static int compact_gather(struct fusion_move *m, unsigned int *i, u64 key,
 	return 0;
 }
 
-/* Read the live slots.  Those that cannot be stay behind: an error if it is all. */
-static int compact_read(struct fusion_move *m)
-{
-	int r = fusion_move_read(m, m->live);
-	u64 left;
-
-	for (left = m->lost; left; left &= left - 1)
-		fusion_move_clear(m, fusion_ctz64(left));
-	if (m->live)
-		return 0;
-	return r == -EAGAIN ? -ENODATA : r;
-}
-
 /* The live slots, to the fresh stripe. */
 static int compact_write(struct fusion_move *m)
 {
 	struct fusion_class *class = m->stripe->class;
 	struct fusion_seal *seal;
-	u64 written;
+	u64 written = m->live;
 	int r;
 
 	seal = kmalloc(sizeof(*seal), GFP_NOIO);
 	if (!seal)
 		return -ENOMEM;
-	r = compact_read(m);
-	written = m->live;
+	r = fusion_move_read(m, written);
+	/* another time: it may be just this one that would not be worth it without */
+	if (r == -EAGAIN)
+		r = -ENODATA;
 	if (!r) {
 		fusion_stripe_parity(m->stripe, written);
 		r = fusion_move_write(m, written |
@@ -509,9 +498,9 @@ int fusion_compact_sets(struct fusion_pool *pool, struct fusion_move *m)
 			fusion_grace_leave(&pool->grace, grace[i]);
 	fusion_stripe_put(sp, m->stripe);
 out:
-	/* of what was not moved, something may be worth converting */
+	/* if nothing was moved, one of them may be worth converting; or others are */
 	while (count--)
-		if (r || m->lost)
+		if (r && r != -EIO)
 			fusion_sets_put_back(&pool->space, set[count]);
 		else
 			fusion_sets_give_back(&pool->space, set[count]);

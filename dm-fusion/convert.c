@@ -158,6 +158,20 @@ static int convert_set(struct fusion_move *m, struct fusion_set *set,
 	return r;
 }
 
+/*
+ * A base could not be read, nor computed from @stripe: until nobody writes to that in
+ * place, and the last commit knows it.
+ */
+static int convert_wait(struct fusion_pool *pool, u64 stripe)
+{
+	int r = fusion_gate_enter_wait(&pool->gates, stripe);
+
+	if (r)
+		return r;
+	fusion_gate_leave(&pool->gates, stripe);
+	return fusion_commit(pool);
+}
+
 int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 			u64 number, u64 busy, bool freeze)
 {
@@ -181,11 +195,10 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 		set->given_up++;
 		atomic64_inc(&stats->given_up);
 	}
-	/* a base cannot be read, and what it could be computed from is being changed */
-	if (r == -EAGAIN && set->given_up < U8_MAX) {
-		set->given_up++;
+	if (r == -EAGAIN && set->waited < U8_MAX) {
+		set->waited++;
 		fusion_sets_put_back(&pool->space, set);
-		return fusion_commit(pool);
+		return convert_wait(pool, m->wait);
 	}
 	fusion_sets_give_back(&pool->space, set);
 	if (r == -EAGAIN)

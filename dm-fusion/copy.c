@@ -69,9 +69,9 @@ int fusion_copy_pages(struct fusion_copy *copy, const u64 *from, unsigned int fi
 
 	for (done = 0; !r && done < pages; done += run) {
 		run = min(pages - done, copy->pages);
-		source = copy_read(copy, from, count, first + done, run);
+		source = copy_read(copy, from, run > 1 ? 1 : count, first + done, run);
 		if (source < 0 && run > 1) {
-			/* each of them may have other pages that cannot be read */
+			/* of the first, those pages that can be read */
 			run = 1;
 			source = copy_read(copy, from, count, first + done, run);
 		}

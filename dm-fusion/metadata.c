@@ -525,7 +525,8 @@ int fusion_md_read_rows(struct fusion_md *md, u64 stripe, unsigned int first,
 					 md->committed[FUSION_TREE_ROWS], &from,
 					 &found, &row);
 	up_read(&md->committed_lock);
-	if (!r && found >= fusion_row_key(stripe, first + count))
+	/* behind the last page of a stripe there may be the first of the next */
+	if (!r && found >= from + ((u64)count << FUSION_PART_BITS))
 		r = -ENODATA;
 	return r;
 }

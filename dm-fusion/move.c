@@ -227,37 +227,32 @@ static int move_reconstruct(struct fusion_move *m, unsigned int i)
 
 	if (b->unsynced && b->run.place == b->from)
 		return -EIO;
+	m->wait = fusion_place_stripe(b->run.place);
 	sp = fusion_stripe_background(m->pool, m->stripe->class);
 	return sp ? fusion_reconstruct(sp, &b->run, m->stripe->slot[i].data) : -ENOMEM;
 }
 
-/* The runs of @slots that could not be read.  The last error. */
+/* The runs of @slots that could not be read. */
 static int move_reconstruct_all(struct fusion_move *m, u64 slots)
 {
-	int r, error = 0;
+	int r = 0;
 
-	for (; slots; slots &= slots - 1) {
+	for (; !r && slots; slots &= slots - 1) {
 		unsigned int i = fusion_ctz64(slots);
 
-		if (!m->slot[i].run.place || !m->stripe->slot[i].bio.bi_status)
-			continue;
-		r = move_reconstruct(m, i);
-		if (!r)
-			continue;
-		m->lost |= 1ULL << i;
-		m->slot[i].need = 0;
-		error = r;
+		if (m->slot[i].run.place && m->stripe->slot[i].bio.bi_status)
+			r = move_reconstruct(m, i);
 	}
-	return error;
+	return r;
 }
 
 int fusion_move_read(struct fusion_move *m, u64 slots)
 {
-	int r, error = 0;
 	u64 left, sent;
+	int r = 0;
 
 	/* a slot has one I/O at a time */
-	while (slots) {
+	while (!r && slots) {
 		sent = 0;
 		fusion_stripe_begin(m->stripe, NULL);
 		for (left = slots; left; left &= left - 1) {
@@ -267,14 +262,13 @@ int fusion_move_read(struct fusion_move *m, u64 slots)
 				move_read_run(m, i);
 				sent |= 1ULL << i;
 			}
+			if (!m->slot[i].need)
+				slots &= ~(1ULL << i);
 		}
-		r = fusion_stripe_end(m->stripe) ? move_reconstruct_all(m, sent) : 0;
-		error = r ? r : error;
-		for (left = slots; left; left &= left - 1)
-			if (!m->slot[fusion_ctz64(left)].need)
-				slots &= ~(left & -left);
+		if (fusion_stripe_end(m->stripe))
+			r = move_reconstruct_all(m, sent);
 	}
-	return error;
+	return r;
 }
 
 int fusion_move_write(struct fusion_move *m, u64 slots)

@@ -44,7 +44,7 @@ struct fusion_move {
 	u64 live;			/* slots whose blocks move */
 	u64 held;			/* slots whose blocks are held */
 	u64 hot;			/* slots that somebody held or wrote to */
-	u64 lost;			/* slots that cannot be read now */
+	u64 wait;			/* the stripe that an -EAGAIN is for */
 	unsigned int given_up;		/* blocks left behind, as they were hot */
 	u64 read_pages, written_pages;
 	struct fusion_move_block slot[FUSION_MAX_MEMBERS];
@@ -79,8 +79,8 @@ int fusion_move_look(struct fusion_move *m, unsigned int i);
 
 /*
  * Read what the slots need of their blocks into their buffers; what a member cannot read
- * is reconstructed.  Sleeps.  -EIO, -ENOMEM, -EAGAIN (after a commit): m->lost says of which slots there is
- * not all; the others are read.
+ * is reconstructed.  Sleeps.  -EIO; -ENOMEM; -EAGAIN: not now, for that takes what is left
+ * of stripe m->wait, which is written to in place, or is younger than the last commit.
  */
 int fusion_move_read(struct fusion_move *m, u64 slots);
 /* Write buffers whole; sleeps; the first error. */

@@ -99,7 +99,7 @@ int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
 
 		r = p->new[i] ? 0 :
 			fusion_parity_read_patch(pool, fusion_row_patch(row, i),
-						 fusion_mask(0, class->p + 1),
+						 fusion_mask(1, class->p),
 						 &p->new[i]);
 		if (r)
 			return r;

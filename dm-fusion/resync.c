@@ -76,6 +76,9 @@ static bool resync_look(struct fusion_volume *v, u64 block,
 		unsynced = fusion_unsynced(v->pool, src->patches ?
 					   src->patches->generation :
 					   src->top.generation);
+		/* the primary may be written, too */
+		if (unsynced)
+			fusion_overlay_touch(ov);
 	}
 	rcu_read_unlock();
 	return unsynced;

@@ -98,6 +98,7 @@ bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 	set->in_flight = 0;
 	set->epoch = 0;
 	set->given_up = 0;
+	set->waited = 0;
 	set->busy = false;
 	set->gone = false;
 	for (i = 0; i < units; i++)

@@ -31,6 +31,7 @@ struct fusion_set {
 	u64 number;			/* grows along the table */
 	unsigned long since;		/* jiffies: in its place since */
 	u8 given_up;			/* attempts to convert it */
+	u8 waited;			/* times, for what it takes to read a base */
 	bool busy;			/* taken: not to be freed */
 	bool gone;			/* out of the table, while busy */
 	/* B's, and C's, slot for A's */

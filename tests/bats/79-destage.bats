@@ -384,8 +384,11 @@ works() {
 				write $((b * 48 + b)) 3
 			done
 			failing $kind $i
-			# what it cannot read is elsewhere
-			message convert 2>/dev/null || { [ $kind = writes ] && failed=$((failed + 1)); }
+			if ! message convert 2>/dev/null; then
+				# what it cannot read is elsewhere
+				[ $kind = writes ]
+				failed=$((failed + 1))
+			fi
 			works $kind
 		done
 		for b in {0..5}; do
