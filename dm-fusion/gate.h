@@ -2,8 +2,8 @@
 /*
  * Gates of RAID stripes: who moves blocks out of a stripe, compares its parity, or
  * computes from it what cannot be read, is in its gate beside others; who writes to it
- * in place is in it alone.  The background does not wait: it leaves a stripe that it
- * cannot enter for later.  Readers do.
+ * in place is in it alone.  Readers wait to enter; the background leaves a stripe that it
+ * cannot enter for later, and waits, if at all, when it has nothing else.
  *
  * Only stripes that somebody is in have a gate.  Everything sleeps, for memory.
  */

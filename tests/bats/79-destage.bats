@@ -40,13 +40,7 @@ test_teardown() { all_work; }
 }
 
 @test "patches are merged into stripes with two parities" {
-	make_pool
-	message set patch_percent 20
-	volume 0 4 4 2
-	model=$BATS_TEST_TMPDIR/model
-	random 1024 >"$model"
-	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
-	message convert
+	raid_volume 4 4 2
 	for b in {0..40}; do
 		write $((b * 16 + b % 14)) 1
 	done
@@ -363,10 +357,7 @@ power_at_steps() {
 works() {
 	failing "$1"
 	if [ "$(mode)" = ro ]; then
-		stop_pool
-		start_pool
-		[ "$(mode)" = rw ]
-		volume_device 0 $((4 << 11))
+		restart rw 4
 		message set patch_percent 20
 		stopped=$((stopped + 1))
 	fi

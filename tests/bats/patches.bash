@@ -6,16 +6,27 @@ test_setup() {
 	spares=0 member_sectors=$((64 << 11))
 }
 
-# t-v0 of so many MiB, all of it in RAID stripes, and what it holds in $model.
+# raid_volume MIB [DATA PARITY]: t-v0, all of it in RAID stripes, and what it holds in $model.
 raid_volume() {
 	make_pool
+	fill_volume "$@"
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+}
+# As above, in a pool that is there, and in replicas.
+fill_volume() {
 	message set patch_percent "${percent:-20}"
-	volume 0 "$1"
+	volume 0 "$@"
 	model=$BATS_TEST_TMPDIR/model
 	random $(($1 << 8)) >"$model"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
-	message convert
-	[ "$(space replicated)" -eq 0 ]
+}
+# restart MODE MIB: the pool, which has that mode then, and t-v0.
+restart() {
+	stop_pool
+	start_pool
+	[ "$(mode)" = "$1" ]
+	volume_device 0 $(($2 << 11))
 }
 # write PAGE PAGES: to volume and model.
 write() {
