@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "commit.h"
+#include "failure.h"
 #include "map-apply.h"
 #include "mode.h"
 #include "passdown.h"
@@ -201,8 +202,8 @@ static int commit_all(struct fusion_pool *pool)
 	struct bio_list bios = BIO_EMPTY_LIST;
 	struct fusion_epoch_records records;
 	struct bio *bio;
+	u64 number, failed = 0;
 	bool freeing, news;
-	u64 number;
 	int r = 0;
 
 	/* what the timer was set for is in the epoch that closes now */
@@ -216,12 +217,10 @@ static int commit_all(struct fusion_pool *pool)
 	if (!fusion_pool_writable(pool)) {
 		r = -EIO;
 	} else {
-		r = fusion_members_flush(pool->member, pool->layout.n);
-		if (r)
-			DMERR("%s: a member could not be flushed",
-			      fusion_pool_name(pool));
+		failed = fusion_members_flush(pool->member, pool->layout.n);
+		r = fusion_failures_begin(pool, failed);
 	}
-	news = !r && !fusion_epoch_records_empty(&records);
+	news = !r && (failed || !fusion_epoch_records_empty(&records));
 	if (news)
 		r = commit_apply(pool, &records);
 	else if (!r)
@@ -231,6 +230,7 @@ static int commit_all(struct fusion_pool *pool)
 		commit_fail(pool);
 	else
 		WRITE_ONCE(pool->epochs.committed, number);
+	fusion_failures_end(pool, r);
 	commit_forget(pool, &records);
 	freeing = fusion_commit_freeing(pool);
 	mutex_unlock(&pool->commit_lock);

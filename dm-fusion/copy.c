@@ -38,6 +38,10 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 	m = fusion_aim(pool, &bio, place, first);
 	__bio_add_page(&bio, virt_to_page(copy->buffer),
 		       pages << FUSION_PAGE_SHIFT, offset_in_page(copy->buffer));
+	if (fusion_member_out(m)) {
+		bio_uninit(&bio);
+		return op_is_write(opf) ? 0 : -EIO;
+	}
 	fusion_member_start(m);
 	r = submit_bio_wait(&bio);
 	if (op_is_write(opf))
@@ -45,6 +49,8 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 	else
 		fusion_member_end_read(m);
 	bio_uninit(&bio);
+	if (r && op_is_write(opf))
+		return fusion_failure_wait(pool, m);
 	return r ? -EIO : 0;
 }
 

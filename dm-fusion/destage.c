@@ -7,6 +7,7 @@
 #include "batch.h"
 #include "commit.h"
 #include "destage.h"
+#include "failure.h"
 #include "mode.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -132,10 +133,11 @@ static u64 place_member(struct fusion_batch *b, u64 place)
 	return 1ULL << member;
 }
 
-/* The members that have pages of @row which parity covers, and which do not change. */
+/* The members that have pages of @row which parity covers, and which do not change; or are out. */
 static u64 row_members(struct fusion_batch *b, const struct fusion_batch_row *row)
 {
-	u64 left = row->row.written & ~row->begin->row.changed, members = 0;
+	u64 left = row->row.written & ~row->begin->row.changed;
+	u64 members = fusion_members_out(b->pool);
 
 	for (; left; left &= left - 1)
 		members |= place_member(b, fusion_place(row->stripe,

@@ -10,6 +10,7 @@
 #ifndef DM_FUSION_IO_H
 #define DM_FUSION_IO_H
 
+#include "failure.h"
 #include "pool.h"
 
 enum fusion_io_kind {
@@ -68,6 +69,16 @@ static inline struct fusion_io *fusion_io_of(const struct dm_target *ti,
 	return dm_per_bio_data(bio, ti->per_io_data_size);
 }
 
+/* The member that a live place is on. */
+static inline struct fusion_member *fusion_member_at(struct fusion_pool *pool,
+						     u64 place)
+{
+	u32 member;
+
+	fusion_space_locate(&pool->space, place, &member);
+	return &pool->member[member];
+}
+
 /* Aim @bio at a live place, @page pages into its block. */
 static inline struct fusion_member *fusion_aim(struct fusion_pool *pool,
 					       struct bio *bio, u64 place,
@@ -80,6 +91,14 @@ static inline struct fusion_member *fusion_aim(struct fusion_pool *pool,
 	bio_set_dev(bio, pool->member[member].bdev);
 	bio->bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
 	return &pool->member[member];
+}
+
+/* Has @bio, a write to @m that has ended, been put aside, as it failed? */
+static inline bool fusion_write_aside(struct fusion_pool *pool,
+				      struct fusion_member *m, struct bio *bio)
+{
+	return unlikely(bio->bi_status) && op_is_write(bio_op(bio)) &&
+		fusion_failure_aside(pool, m, bio, bio->bi_status);
 }
 
 /* End @bio with @status. */
@@ -128,6 +147,20 @@ struct fusion_read_source {
 	unsigned int page;		/* of these places */
 	unsigned int pages;		/* that are there */
 };
+
+/* Leave the first replica, of those on members that are not out. */
+static inline void fusion_source_first(struct fusion_pool *pool,
+				       struct fusion_read_source *src)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_PARITY && src->mirror[i]; i++) {
+		if (!fusion_member_out(fusion_member_at(pool, src->place)))
+			break;
+		src->place = src->mirror[i];
+	}
+	src->mirror[0] = 0;
+}
 
 enum fusion_read_find { FUSION_READ_FOUND, FUSION_READ_MISS, FUSION_READ_UNSYNCED };
 

@@ -12,7 +12,6 @@
 
 struct member_flush {
 	atomic_t pending;
-	int error;
 	struct completion done;
 };
 
@@ -24,20 +23,16 @@ static void member_flush_put(struct member_flush *flush)
 
 static void member_flush_end(struct bio *bio)
 {
-	struct member_flush *flush = bio->bi_private;
-
-	if (bio->bi_status)
-		cmpxchg(&flush->error, 0, blk_status_to_errno(bio->bi_status));
-	member_flush_put(flush);
+	member_flush_put(bio->bi_private);
 }
 
-int fusion_members_flush(struct fusion_member *members, unsigned int count)
+u64 fusion_members_flush(struct fusion_member *members, unsigned int count)
 {
 	struct bio bios[8];
 	struct member_flush flush;
 	unsigned int first, i, batch;
+	u64 failed = 0;
 
-	flush.error = 0;
 	for (first = 0; first < count; first += batch) {
 		u8 flushed[ARRAY_SIZE(bios)];
 		unsigned int n = 0;
@@ -48,7 +43,7 @@ int fusion_members_flush(struct fusion_member *members, unsigned int count)
 		for (i = first; i < first + batch; i++) {
 			struct fusion_member *m = &members[i];
 
-			if (!READ_ONCE(m->dirty))
+			if (!READ_ONCE(m->dirty) || fusion_member_out(m))
 				continue;
 			WRITE_ONCE(m->dirty, false);
 			/* the mark is clear before the flush is issued */
@@ -70,11 +65,12 @@ int fusion_members_flush(struct fusion_member *members, unsigned int count)
 			if (bios[i].bi_status) {
 				DMERR_LIMIT("%pg: flush failed", m->bdev);
 				WRITE_ONCE(m->dirty, true);
+				failed |= 1ULL << (first + flushed[i]);
 			}
 			bio_uninit(&bios[i]);
 		}
 	}
-	return flush.error;
+	return failed;
 }
 
 bool fusion_members_dirty(struct fusion_member *members, unsigned int count)
@@ -82,7 +78,7 @@ bool fusion_members_dirty(struct fusion_member *members, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		if (READ_ONCE(members[i].dirty))
+		if (READ_ONCE(members[i].dirty) && !fusion_member_out(&members[i]))
 			return true;
 	return false;
 }

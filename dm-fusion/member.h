@@ -17,10 +17,21 @@
 
 #include "format.h"
 
+/* What a member is used for: see failure.h. */
+enum fusion_member_use {
+	FUSION_MEMBER_IN,		/* everything */
+	FUSION_MEMBER_FAILING,		/* everything, until its failure is recorded */
+	FUSION_MEMBER_OUT,		/* nothing: it has failed */
+	FUSION_MEMBER_KEPT,		/* everything, though it fails writes */
+};
+
 struct fusion_member {
 	/* Read on every I/O; changed only while the pool is suspended. */
 	struct block_device *bdev;
 	sector_t offset_sectors;	/* of the first band */
+	/* This once or twice in a member's life, under failures.lock. */
+	enum fusion_member_use use;
+	struct bio_list aside;		/* under failures.lock; see there */
 
 	/* Written on every I/O: a line of the member's own. */
 	atomic_t pending ____cacheline_aligned_in_smp;
@@ -30,6 +41,27 @@ struct fusion_member {
 	atomic64_t background_bytes ____cacheline_aligned_in_smp;
 	u64 load_bytes;			/* of others, when last looked at */
 };
+
+/* Is it sent nothing? */
+static inline bool fusion_member_out(const struct fusion_member *m)
+{
+	return unlikely(READ_ONCE(m->use) == FUSION_MEMBER_OUT);
+}
+
+/*
+ * Submit @bio, which is counted, to @m.  If that is out a write has been done, and a read
+ * has failed.
+ */
+static inline void fusion_member_submit(struct fusion_member *m, struct bio *bio)
+{
+	if (fusion_member_out(m)) {
+		bio->bi_status = op_is_write(bio_op(bio)) ? BLK_STS_OK :
+			BLK_STS_IOERR;
+		bio_endio(bio);
+	} else {
+		submit_bio_noacct(bio);
+	}
+}
 
 /* Count an I/O that is about to be submitted to @m. */
 static inline void fusion_member_start(struct fusion_member *m)
@@ -66,13 +98,12 @@ static inline int fusion_member_pending(struct fusion_member *m)
 }
 
 /*
- * Flush those of @count members that are dirty, all at once, and wait.
- * Returns the first error; a member whose flush failed is dirty again.
- * Sleeps.
+ * Flush those of @count members that are dirty and not out, all at once, and wait.
+ * Returns those whose flush failed, which are dirty again.  Sleeps.
  */
-int fusion_members_flush(struct fusion_member *members, unsigned int count);
+u64 fusion_members_flush(struct fusion_member *members, unsigned int count);
 
-/* Is any member dirty? */
+/* Is any member dirty that is not out? */
 bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
 
 /*

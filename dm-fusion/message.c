@@ -2,6 +2,7 @@
 /*
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
+#include "failure.h"
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
@@ -89,6 +90,15 @@ static int msg_convert(struct fusion_pool *pool, char **argv)
 	return fusion_reclaim_all(pool);
 }
 
+static int msg_fail(struct fusion_pool *pool, char **argv)
+{
+	u32 member;
+
+	if (parse_u32(pool, "member", argv[1], &member))
+		return -EINVAL;
+	return fusion_failure_make(pool, member);
+}
+
 static int msg_set(struct fusion_pool *pool, char **argv)
 {
 	u64 value;
@@ -160,6 +170,7 @@ static const struct {
 	  msg_resize_volume },
 	{ "resync", 1, false, "resync", msg_resync },
 	{ "convert", 1, true, "convert", msg_convert },
+	{ "fail", 2, true, "fail <member>", msg_fail },
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
 };

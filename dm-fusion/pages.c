@@ -37,6 +37,8 @@ static void page_end_io(struct bio *bio)
 	struct fusion_pages *io = p->io;
 	unsigned long flags;
 
+	if (fusion_write_aside(io->pool, p->member, bio))
+		return;
 	if (op_is_write(bio_op(bio)))
 		fusion_member_end_write(p->member);
 	else
@@ -93,7 +95,7 @@ static void page_submit(struct fusion_pages *io, u64 place, unsigned int page,
 	io->pending++;
 	spin_unlock_irq(&io->lock);
 	fusion_member_start(p->member);
-	submit_bio_noacct(&p->bio);
+	fusion_member_submit(p->member, &p->bio);
 }
 
 void fusion_pages_read(struct fusion_pages *io, u64 place, unsigned int page,

@@ -8,6 +8,7 @@
 
 #include "io.h"
 #include "parity.h"
+#include "stripe.h"
 
 /* ---- reading ---- */
 
@@ -86,6 +87,65 @@ static bool old_complete(const struct fusion_parity_row *p,
 	return true;
 }
 
+/* Read what is not there of the old pages of @slots; those that cannot be, or -ENOMEM. */
+static int old_read(struct fusion_pool *pool, struct fusion_parity_row *p,
+		    const struct fusion_row *row, u64 slots, u64 *lost)
+{
+	struct fusion_pages io;
+	int r;
+	u64 left;
+
+	fusion_pages_begin(&io, pool);
+	for (left = slots; left; left &= left - 1)
+		if (!p->old[fusion_ctz64(left)])
+			fusion_pages_read(&io, fusion_place(row->stripe, fusion_ctz64(left)),
+					  row->page, &p->old[fusion_ctz64(left)]);
+	r = fusion_pages_end(&io);
+	for (left = slots; left; left &= left - 1)
+		if (!p->old[fusion_ctz64(left)])
+			*lost |= left & -left;
+	return r == -ENOMEM ? r : 0;
+}
+
+/* For rcw: what does not change and cannot be read is computed from the rest of the row. */
+static int old_recover(struct fusion_pool *pool, struct fusion_parity_row *p,
+		       const struct fusion_class *class,
+		       const struct fusion_row *row)
+{
+	u64 parities = fusion_mask(class->d, class->p), lost = 0, before, sources, left;
+	void *ptrs[FUSION_MAX_MEMBERS];
+	unsigned int i;
+	int r;
+
+	p->rmw = false;
+	sources = p->written & ~row->changed;
+	do {
+		before = lost;
+		r = old_read(pool, p, row, sources, &lost);
+		if (r)
+			return r;
+		sources = fusion_recover_sources(p->written, lost, class->d, class->p);
+		if (!sources)
+			return -EIO;
+	} while (lost != before);
+	/* none, if what failed before could be read now */
+	lost &= p->written;
+	if (!lost)
+		return 0;
+	for (left = lost | parities; left; left &= left - 1) {
+		i = fusion_ctz64(left);
+		if (!p->old[i])
+			p->old[i] = (void *)__get_free_page(GFP_NOIO);
+		if (!p->old[i])
+			return -ENOMEM;
+	}
+	for (i = 0; i < class->k; i++)
+		ptrs[i] = (p->written | parities) >> i & 1 ? p->old[i] :
+			page_address(ZERO_PAGE(0));
+	fusion_page_recover(class, ptrs, lost, sources);
+	return 0;
+}
+
 int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
 			 const struct fusion_class *class,
 			 const struct fusion_row *row)
@@ -108,7 +168,8 @@ int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
 		p->rmw = !p->rmw;
 	fusion_pages_begin(&io, pool);
 	fusion_parity_read_old(&io, p, class, row);
-	return fusion_pages_end(&io);
+	r = fusion_pages_end(&io);
+	return r == -EIO ? old_recover(pool, p, class, row) : r;
 }
 
 /* ---- computing ---- */

@@ -46,7 +46,8 @@ void fusion_parity_read_old(struct fusion_pages *io, struct fusion_parity_row *p
 
 /*
  * Some of it could not be read: read what changes from other replicas, and what the parity
- * is computed from the other way.  -EIO: that cannot be, either; -ENOMEM.
+ * is computed from the other way, or compute it from the rest of the row.  -EIO: that cannot
+ * be, either; -ENOMEM.
  */
 int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
 			 const struct fusion_class *class,

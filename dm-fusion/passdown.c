@@ -42,7 +42,7 @@ static void passdown_submit(struct fusion_pool *pool, unsigned int i,
 	int r;
 
 	pm->status = BLK_STS_NOTSUPP;
-	if (!bdev_max_discard_sectors(m->bdev))
+	if (fusion_member_out(m) || !bdev_max_discard_sectors(m->bdev))
 		return;
 	/* cut as the device wants it: this is the last of a chain */
 	r = __blkdev_issue_discard(m->bdev, m->offset_sectors + e->sector,

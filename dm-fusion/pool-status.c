@@ -112,6 +112,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)
-		DMEMIT(" %s ok %d 0", t->member[i].dev->name,
+		DMEMIT(" %s %s %d 0", t->member[i].dev->name,
+		       fusion_member_out(&pool->member[i]) ? "failed" : "ok",
 		       fusion_member_pending(&pool->member[i]));
 }

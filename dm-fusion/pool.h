@@ -169,6 +169,14 @@ struct fusion_scrub {
 	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
 };
 
+/* failure.c */
+struct fusion_failures {
+	spinlock_t lock;
+	struct work_struct work;
+	wait_queue_head_t settled;
+	u64 begun, kept;		/* members; under the commit mutex */
+};
+
 /* recover.c: pages that could not be read where they are */
 struct fusion_recovered {
 	atomic64_t pages;		/* read elsewhere, or computed */
@@ -235,6 +243,7 @@ struct fusion_pool {
 	struct fusion_scrub scrub;
 	struct fusion_destage destage;
 	struct fusion_recovered recovered;
+	struct fusion_failures failures;
 	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];
 

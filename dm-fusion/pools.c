@@ -90,6 +90,8 @@ static int pool_init_space(struct fusion_pool *pool)
 {
 	struct fusion_space *s = &pool->space;
 
+	fusion_failures_init(pool);
+	fusion_failures_load(pool);
 	s->layout = &pool->layout;
 	s->member = pool->member;
 	s->md = pool->md;

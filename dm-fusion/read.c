@@ -77,13 +77,12 @@ enum fusion_read_find fusion_read_find(struct fusion_pool *pool, u32 volume,
 
 static int read_pending(struct fusion_pool *pool, u64 place)
 {
-	u32 member;
+	struct fusion_member *m = fusion_member_at(pool, place);
 
-	fusion_space_locate(&pool->space, place, &member);
-	return fusion_member_pending(&pool->member[member]);
+	return fusion_member_out(m) ? INT_MAX : fusion_member_pending(m);
 }
 
-/* Of the replicas, take the one on the least busy member. */
+/* Of the replicas, take the one on the least busy member that is not out. */
 static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src)
 {
 	int least, pending;
@@ -100,6 +99,16 @@ static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src
 		src->place = src->mirror[1];
 }
 
+/* A member has failed it, or is out: it is answered from elsewhere. */
+static void read_failed(struct fusion_io *io)
+{
+	if (io->member)
+		fusion_member_end_read(io->member);
+	fusion_grace_leave(&io->volume->pool->grace, io->grace);
+	io->kind = FUSION_IO_OTHER;
+	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
+}
+
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct bio *bio,
 		     struct fusion_read_source *src)
@@ -113,7 +122,10 @@ static int read_send(struct fusion_io *io, struct bio *bio,
 	}
 	io->member = fusion_aim(pool, bio, src->place, src->page);
 	fusion_member_start(io->member);
-	return DM_MAPIO_REMAPPED;
+	if (!fusion_member_out(io->member))
+		return DM_MAPIO_REMAPPED;
+	read_failed(io);
+	return DM_MAPIO_SUBMITTED;
 }
 
 /*
@@ -142,8 +154,8 @@ static void read_parts(struct fusion_io *io)
 			}
 			continue;
 		case FUSION_READ_UNSYNCED:
-			/* only the primary counts if it could not be synced */
-			src.mirror[0] = 0;
+			/* only the first counts if it could not be synced */
+			fusion_source_first(pool, &src);
 			break;
 		case FUSION_READ_FOUND:
 			read_choose(pool, &src);
@@ -155,8 +167,8 @@ static void read_parts(struct fusion_io *io)
 				 &pool->bios);
 		bio_chain(part, bio);
 		if (src.place) {
-			fusion_aim(pool, part, src.place, src.page);
-			submit_bio_noacct(part);
+			fusion_member_submit(fusion_aim(pool, part, src.place,
+							src.page), part);
 		} else {
 			zero_fill_bio(part);
 			bio_endio(part);
@@ -230,12 +242,12 @@ int fusion_read_map(struct fusion_io *io)
 
 int fusion_read_end(struct fusion_io *io, blk_status_t *status)
 {
+	if (unlikely(*status)) {
+		read_failed(io);
+		return DM_ENDIO_INCOMPLETE;
+	}
 	if (io->member)
 		fusion_member_end_read(io->member);
 	fusion_grace_leave(&io->volume->pool->grace, io->grace);
-	if (likely(!*status))
-		return DM_ENDIO_DONE;
-	io->kind = FUSION_IO_OTHER;
-	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
-	return DM_ENDIO_INCOMPLETE;
+	return DM_ENDIO_DONE;
 }

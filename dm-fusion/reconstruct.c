@@ -49,7 +49,7 @@ bool fusion_replica_io(struct fusion_reconstruct *r, unsigned int slot, unsigned
 
 int fusion_replica_read(struct fusion_reconstruct *r)
 {
-	unsigned int count = r->unsynced ? 1 : fusion_replicas(r), i;
+	unsigned int count = fusion_replicas(r), i;
 
 	r->slot = 0;
 	for (i = 0; i < count; i++)
@@ -80,12 +80,25 @@ static u64 slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t o
 	return failed;
 }
 
+/* Those of @slots that are on members that are not out. */
+static u64 slots_in(struct fusion_pool *pool, u64 id, u64 slots)
+{
+	u64 left;
+
+	for (left = slots; left; left &= left - 1)
+		if (fusion_member_out(fusion_member_at(pool,
+						       fusion_place(id, fusion_ctz64(left)))))
+			slots &= ~(left & -left);
+	return slots;
+}
+
 /* The data slots in @lost are in memory: write them, too. */
 static void slots_repair(struct fusion_reconstruct *r, u64 id, u64 lost)
 {
 	u64 failed;
 
-	if (!fusion_pool_writable(r->stripe->pool))
+	lost = slots_in(r->stripe->pool, id, lost);
+	if (!lost || !fusion_pool_writable(r->stripe->pool))
 		return;
 	failed = slots_io(r, id, lost, REQ_OP_WRITE);
 	for (; lost; lost &= lost - 1)

@@ -41,6 +41,8 @@ static int recover_look(struct recover *r)
 		}
 	}
 	r->from.unsynced = found == FUSION_READ_UNSYNCED;
+	if (r->from.unsynced)
+		fusion_source_first(pool, &r->from.src);
 	/* what they are in is known to the commit of this one, or before */
 	r->number = READ_ONCE(pool->epochs.current_number);
 	return 0;
@@ -53,13 +55,16 @@ static void recover_leave(struct recover *r)
 
 /* ---- replicas ---- */
 
-/* Copy replica @good to those that cannot be read. */
+/* Copy replica @good to those that cannot be read, though their members are not out. */
 static void repair_others(struct fusion_reconstruct *from, int good)
 {
+	struct fusion_pool *pool = from->stripe->pool;
 	int i, count = fusion_replicas(from);
 
 	for (i = 0; i < count; i++)
-		if (i < good || (i > good &&
+		if (fusion_member_out(fusion_member_at(pool, fusion_replica(from, i))))
+			continue;
+		else if (i < good || (i > good &&
 				 !fusion_replica_io(from, 1, i, REQ_OP_READ)))
 			fusion_reconstruct_count(from, fusion_replica(from, i),
 						 fusion_replica_io(from, 0, i,

@@ -56,6 +56,18 @@ static int scrub_enter(struct fusion_pool *pool, struct fusion_class *class,
 	return r;
 }
 
+/* Is something of @id on a member that is out?  Then nothing can be compared. */
+static bool scrub_degraded(struct fusion_stripe *stripe, u64 id)
+{
+	unsigned int i;
+
+	for (i = 0; i < stripe->class->k; i++)
+		if (fusion_member_out(fusion_member_at(stripe->pool,
+						       fusion_place(id, i))))
+			return true;
+	return false;
+}
+
 /* Read the written slots and the parity; -EILSEQ: they do not fit. */
 static int scrub_look(struct fusion_stripe *stripe, u64 id, u64 written)
 {
@@ -91,7 +103,8 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	if (r)
 		return r == -ENODATA ? 0 : r;
 	/* who writes to it in place leaves it right */
-	in = fusion_gate_enter(&pool->gates, id, false);
+	in = !scrub_degraded(stripe, id) &&
+		fusion_gate_enter(&pool->gates, id, false);
 	if (in) {
 		r = scrub_look(stripe, id, written);
 		fusion_gate_leave(&pool->gates, id);

@@ -122,6 +122,9 @@ static void set_open(struct fusion_space *s, struct fusion_class *class)
 		class->tops.set[class->tops.count++] = set;
 }
 
+/* What is on a member that is out is only there where nothing else can be. */
+#define OUT_PENDING	(1 << 24)
+
 int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
 		       unsigned int slot)
 {
@@ -131,7 +134,8 @@ int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
 
 	for (i = 0; i < fusion_set_stripes(set->class); i++) {
 		fusion_space_locate(s, fusion_set_place(set, slot, i), &member);
-		pending += fusion_member_pending(&s->member[member]);
+		pending += fusion_member_out(&s->member[member]) ? OUT_PENDING :
+			fusion_member_pending(&s->member[member]);
 	}
 	return pending;
 }

@@ -239,8 +239,7 @@ bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written)
 	return stripe->class->p == 1 || stripe_q_fits(stripe, written);
 }
 
-/* A page of each slot; the first parity slot is free for use if it is no source. */
-static void page_recover(const struct fusion_class *class, void **ptrs, u64 lost,
+void fusion_page_recover(const struct fusion_class *class, void **ptrs, u64 lost,
 			 u64 sources)
 {
 	int a = fusion_ctz64(lost), k = class->k;
@@ -269,7 +268,7 @@ void fusion_stripe_recover(struct fusion_stripe *stripe, u64 lost, u64 sources,
 		for (i = 0; i < stripe->class->k; i++)
 			ptrs[i] = used >> i & 1 ? stripe->slot[i].data +
 				(page << FUSION_PAGE_SHIFT) : zero;
-		page_recover(stripe->class, ptrs, lost, sources);
+		fusion_page_recover(stripe->class, ptrs, lost, sources);
 	}
 }
 
@@ -291,6 +290,8 @@ static void slot_end_io(struct bio *bio)
 	struct fusion_slot *slot = container_of(bio, struct fusion_slot, bio);
 	struct fusion_stripe *stripe = slot->stripe;
 
+	if (fusion_write_aside(stripe->pool, slot->member, bio))
+		return;
 	if (op_is_write(bio_op(bio)))
 		fusion_member_end_write(slot->member);
 	else
@@ -326,7 +327,7 @@ void fusion_stripe_submit(struct fusion_stripe *stripe, unsigned int i,
 		       pages << FUSION_PAGE_SHIFT, first << FUSION_PAGE_SHIFT);
 	atomic_inc(&stripe->pending);
 	fusion_member_start(slot->member);
-	submit_bio_noacct(bio);
+	fusion_member_submit(slot->member, bio);
 }
 
 int fusion_stripe_end(struct fusion_stripe *stripe)

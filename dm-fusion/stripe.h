@@ -79,6 +79,10 @@ bool fusion_stripe_fits(struct fusion_stripe *stripe, u64 written);
 void fusion_stripe_recover(struct fusion_stripe *stripe, u64 lost, u64 sources,
 			   unsigned int first, unsigned int pages);
 
+/* The same for a page of each slot, zeros included; of the parities any may be spoilt. */
+void fusion_page_recover(const struct fusion_class *class, void **ptrs, u64 lost,
+			 u64 sources);
+
 /*
  * I/O: begin, submit for any slots, one I/O each, and end.  When all are done,
  * and not before the end, @done is called, in any context; with @done NULL,

@@ -9,6 +9,8 @@
 void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 			 struct fusion_disk_super *disk)
 {
+	unsigned int i;
+
 	disk->flags = cpu_to_le32(s->flags);
 	disk->compat = cpu_to_le32(s->compat);
 	disk->incompat = cpu_to_le32(s->incompat);
@@ -32,11 +34,15 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
 	disk->patch_pages = cpu_to_le64(s->patch_pages);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+		disk->member[i].state = cpu_to_le32(s->member[i]);
 }
 
 void fusion_super_decode(const struct fusion_disk_super *disk,
 			 struct fusion_md_super *s, u64 *root)
 {
+	unsigned int i;
+
 	s->flags = le32_to_cpu(disk->flags);
 	s->compat = le32_to_cpu(disk->compat);
 	s->incompat = le32_to_cpu(disk->incompat);
@@ -60,6 +66,26 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	memcpy(s->class, disk->classes, sizeof(s->class));
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+		s->member[i] = le32_to_cpu(disk->member[i].state);
+}
+
+/* States that this module knows, and no more failed than a class can do without. */
+static bool super_members_ok(const struct fusion_disk_super *disk)
+{
+	unsigned int i, failed = 0, parity = FUSION_MAX_PARITY;
+	u32 state;
+
+	for (i = 0; i < le16_to_cpu(disk->members); i++) {
+		state = le32_to_cpu(disk->member[i].state);
+		if (state != FUSION_MEMBER_OK && state != FUSION_MEMBER_FAILED)
+			return false;
+		failed += state != FUSION_MEMBER_OK;
+	}
+	for (i = 0; i < FUSION_MAX_CLASSES; i++)
+		if (disk->classes[i].data && disk->classes[i].parity < parity)
+			parity = disk->classes[i].parity;
+	return failed <= parity;
 }
 
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
@@ -126,5 +152,7 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 			  d + p > fusion_layout_max_width(l)))
 			return "Metadata has a damaged class table";
 	}
+	if (!super_members_ok(disk))
+		return "Metadata has a damaged member table";
 	return NULL;
 }

@@ -48,6 +48,7 @@ struct fusion_md_super {
 	u64 raid_parity_slots;
 	u64 patch_pages;
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
+	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 };
 
 /* The fields of @disk that @s and the trees' roots have; the rest is kept. */

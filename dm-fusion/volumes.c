@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "commit.h"
+#include "failure.h"
 #include "mode.h"
 #include "patch-set.h"
 #include "volume-table.h"
@@ -61,6 +62,11 @@ static int create_locked(struct fusion_pool *pool, struct fusion_volume *v,
 		DMERR("%s: a volume named %s exists already", pool_name,
 		      v->name);
 		return -EEXIST;
+	}
+	if (parity < fusion_failures_count(pool)) {
+		DMERR("%s: volume %s: %u members have failed, more than %u parity slots can replace",
+		      pool_name, v->name, fusion_failures_count(pool), parity);
+		return -EINVAL;
 	}
 	v->class = fusion_space_class(&pool->space, data, parity);
 	if (!v->class) {

@@ -179,10 +179,12 @@ static int write_wait_patches(struct fusion_io *io)
 
 static void mirror_end(struct bio *mirror)
 {
+	struct fusion_mirror *m = container_of(mirror, struct fusion_mirror, bio);
 	struct fusion_io *io = mirror->bi_private;
 
-	fusion_member_end_write(container_of(mirror, struct fusion_mirror,
-					     bio)->member);
+	if (fusion_write_aside(io->volume->pool, m->member, mirror))
+		return;
+	fusion_member_end_write(m->member);
 	/* any of their errors will do */
 	if (unlikely(mirror->bi_status))
 		WRITE_ONCE(io->status, mirror->bi_status);
@@ -208,27 +210,32 @@ static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
 	m->bio.bi_private = io;
 	m->bio.bi_end_io = mirror_end;
 	fusion_member_start(m->member);
-	submit_bio_noacct(&m->bio);
+	fusion_member_submit(m->member, &m->bio);
 }
 
 /*
- * Send the mirrors' copies; the clone itself, aimed at the primary, is the
- * caller's to submit.
+ * Send all copies but one; the clone itself, aimed at the first member that is not
+ * out, is the caller's to submit.
  */
 static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 {
 	struct fusion_pool *pool = io->volume->pool;
-	unsigned int i, mirrors = io->volume->class->p;
+	unsigned int i, mirrors = io->volume->class->p, own = 0;
+	struct fusion_mirror *mirror = io->mirror;
 	struct bio *bio = io->bio;
+
+	while (own < mirrors && fusion_member_out(fusion_member_at(pool, place[own])))
+		own++;
 
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;
 	io->status = BLK_STS_OK;
 	atomic_set(&io->pending, mirrors + 1);
 
-	for (i = 0; i < mirrors; i++)
-		write_send_mirror(io, &io->mirror[i], place[i + 1], page);
-	io->member = fusion_aim(pool, bio, place[0], page);
+	for (i = 0; i <= mirrors; i++)
+		if (i != own)
+			write_send_mirror(io, mirror++, place[i], page);
+	io->member = fusion_aim(pool, bio, place[own], page);
 	fusion_member_start(io->member);
 	return DM_MAPIO_REMAPPED;
 }
@@ -626,6 +633,9 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 	struct fusion_pool *pool = io->volume->pool;
 
 	if (!io->primary_done) {
+		if (unlikely(*status) &&
+		    fusion_failure_aside(pool, io->member, io->bio, *status))
+			return DM_ENDIO_INCOMPLETE;
 		io->primary_done = true;
 		fusion_member_end_write(io->member);
 		if (!atomic_dec_and_test(&io->pending))

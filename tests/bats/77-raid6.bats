@@ -268,32 +268,6 @@ member_table() {
 	dm resume "t-m$1"
 }
 
-@test "a write that fails on any of its three members fails" {
-	small_pool
-	volume 0 1 4 2
-	random_to 0 0 64
-	flush
-	total=0
-	for ((m = 0; m < members; m++)); do
-		# It can be flushed still: else the pool would become read-only.
-		member_table $m error
-		for ((at = 0; at < 64; at += 16)); do
-			random_to 0 $at 16 2>/dev/null || total=$((total + 1))
-		done
-		member_table $m linear /dev/mapper/ssd$m 0
-	done
-	# Each of four blocks was tried on each of the members, and has three.
-	[ $total -eq 12 ]
-	[ "$(mode)" = rw ]
-	# What has failed makes the replicas differ until it is read.
-	before=$(sum 0)
-	[ "$(counter resynced)" -eq 4 ]
-	[ "$(copies)" = "3 64" ]
-	message convert
-	[ "$(sum 0) $(space replicated)" = "$before 0" ]
-	parity_fits
-}
-
 @test "fusion volume create --raid raid6" {
 	features=
 	member_sectors=$((100 << 11))

@@ -85,7 +85,8 @@ merge_rows() {
 	[ $(($(counter destage_read_pages) - read)) -eq $((9 * 3)) ]
 	written=$(($(counter destage_written_pages) - written))
 	# where all places have a neighbour in the row it is in both
-	[ $written -ge $((9 * 3)) ] && [ $written -le $((9 * 3 + 1)) ]
+	[ $written -ge $((9 * 3)) ]
+	[ $written -le $((9 * 3 + 1)) ]
 }
 
 # All blocks of t-v0 have patches, more than the open sets have room for.
@@ -175,7 +176,8 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	wait $pid && false
 	[ "$(mode)" = ro ]
 	# of each row the parity, once or twice
-	[ "$(counter destage_written_pages)" -ge 4 ] && [ "$(counter destage_written_pages)" -le 8 ]
+	[ "$(counter destage_written_pages)" -ge 4 ]
+	[ "$(counter destage_written_pages)" -le 8 ]
 	stop_pool
 	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
 	start_pool
@@ -350,54 +352,6 @@ power_at_steps() {
 	volume_device 0 $((4 << 11))
 	as_written
 	parity_fits
-}
-
-# works KIND: all SSDs do, and nothing is lost; when the pool is read-only its start writes the
-# rows that have records.
-works() {
-	failing "$1"
-	if [ "$(mode)" = ro ]; then
-		restart rw 4
-		message set patch_percent 20
-		stopped=$((stopped + 1))
-	fi
-	as_written
-	parity_fits
-}
-
-# Each in turn, but that with the metadata.
-@test "an SSD fails while patches are merged" {
-	raid_volume 4
-	failed=0 stopped=0
-	for ((i = 0; i < members - 1; i++)); do
-		for kind in reads writes; do
-			for b in {0..5}; do
-				write $((b * 48 + b)) 3
-			done
-			failing $kind $i
-			if ! message convert 2>/dev/null; then
-				# what it cannot read is elsewhere
-				[ $kind = writes ]
-				failed=$((failed + 1))
-			fi
-			works $kind
-		done
-		for b in {0..5}; do
-			write $((b * 48 + b)) 3
-		done
-		# it fails when the rows have records
-		merge_to_commit 18
-		failing writes $i
-		dm resume t-meta
-		wait $pid || failed=$((failed + 1))
-		works writes
-	done
-	message convert
-	[ "$(counter patch_area)" -eq 0 ]
-	as_written
-	parity_fits
-	echo "$failed did not end, after $stopped the pool was read-only"
-	[ $failed -gt $members ] && [ $stopped -gt 0 ] && [ $stopped -lt $failed ]
 }
 
 # The last row of a stripe is followed by the first of the next.

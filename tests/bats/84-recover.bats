@@ -96,7 +96,8 @@ read_what_can_be() {
 	failing reads 1 4 6
 	read_what_can_be
 	# of 1024 pages three of eight are there; of these some can be computed
-	[ "$lost" -gt 0 ] && [ "$lost" -lt 340 ]
+	[ "$lost" -gt 0 ]
+	[ "$lost" -lt 340 ]
 	failing reads
 	as_written
 	parity_fits
@@ -189,25 +190,33 @@ patch_stripes() {
 # Rows are written in place in parts.
 tear_rows() {
 	merge_to_commit 18
-	failing writes 0 1 2
+	hold_members
 	dm resume t-meta
+	wait_for 20 held 1
+	# that the SSDs have failed cannot be recorded
+	meta_table error
+	failing writes 0 1 2
+	release
 	wait $pid && false
 	[ "$(mode)" = ro ]
+	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	failing writes
 }
 # torn_until MIB: after a start that cannot write them, either, they are not computed from; the
 # next one can.
 torn_until() {
 	local all=0 i
+	failing reads {0..6}
 	restart ro "$1"
 	for i in {3..6}; do
 		failing reads "$i"
 		read_what_can_be
 		all=$((all + lost))
 	done
-	[ $all -gt 0 ] && [ $all -lt 100 ]
+	[ $all -gt 0 ]
+	[ $all -lt 100 ]
 	failing reads
 	as_written
-	failing writes
 	restart rw "$1"
 	as_written
 	parity_fits

@@ -28,11 +28,11 @@ restart() {
 	[ "$(mode)" = "$1" ]
 	volume_device 0 $(($2 << 11))
 }
-# write PAGE PAGES: to volume and model.
+# write PAGE PAGES: to volume and, if that takes it, model.
 write() {
 	random "$2" >"$BATS_TEST_TMPDIR/pages"
 	dd if="$BATS_TEST_TMPDIR/pages" of=/dev/mapper/t-v0 bs=$(($2 << 12)) oflag=direct,seek_bytes \
-		seek=$(($1 << 12)) status=none
+		seek=$(($1 << 12)) status=none || return 1
 	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
 }
 # verified OPTION...: have fio write to t-v0, and see that it is there.
@@ -56,6 +56,7 @@ all_work() {
 	local i
 	failing reads
 	failing writes
+	failing flushes
 	for ((i = 0; i < members; i++)); do
 		dmsetup message "ssd$i" 0 good
 	done

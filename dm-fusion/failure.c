@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Members that fail.  See failure.h.
+ */
+#include "commit.h"
+#include "failure.h"
+#include "mode.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Other errors say something about the request, or about memory. */
+static bool status_counts(blk_status_t status)
+{
+	switch (status) {
+	case BLK_STS_NOTSUPP:
+	case BLK_STS_NOSPC:
+	case BLK_STS_RESOURCE:
+	case BLK_STS_DEV_RESOURCE:
+	case BLK_STS_AGAIN:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* How many members the pool can do without. */
+static unsigned int failures_max(struct fusion_pool *pool)
+{
+	unsigned int i, max = FUSION_MAX_PARITY;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
+		max = min(max, pool->space.class[i]->p);
+	return max;
+}
+
+unsigned int fusion_failures_count(struct fusion_pool *pool)
+{
+	unsigned int i, count = 0;
+
+	for (i = 0; i < pool->layout.n; i++)
+		count += fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK;
+	return count;
+}
+
+/* @m is @use, and who waited for that goes on. */
+static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
+			   enum fusion_member_use use)
+{
+	blk_status_t status = use == FUSION_MEMBER_OUT ? BLK_STS_OK : BLK_STS_IOERR;
+	struct bio_list aside;
+	struct bio *bio;
+
+	spin_lock_irq(&pool->failures.lock);
+	WRITE_ONCE(m->use, use);
+	aside = m->aside;
+	bio_list_init(&m->aside);
+	spin_unlock_irq(&pool->failures.lock);
+	wake_up_all(&pool->failures.settled);
+	while ((bio = bio_list_pop(&aside))) {
+		bio->bi_status = status;
+		bio_endio(bio);
+	}
+}
+
+int fusion_failures_begin(struct fusion_pool *pool, u64 members)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	int r = 0;
+
+	lockdep_assert_held(&pool->commit_lock);
+	for (; members; members &= members - 1) {
+		unsigned int i = fusion_ctz64(members);
+
+		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
+		if (fusion_failures_count(pool) < failures_max(pool) &&
+		    fusion_pool_writable(pool)) {
+			super->member[i] = FUSION_MEMBER_FAILED;
+			pool->failures.begun |= 1ULL << i;
+		} else {
+			pool->failures.kept |= 1ULL << i;
+			r = -EIO;
+		}
+	}
+	return r;
+}
+
+void fusion_failures_end(struct fusion_pool *pool, int r)
+{
+	u64 begun = pool->failures.begun, left = begun | pool->failures.kept;
+
+	lockdep_assert_held(&pool->commit_lock);
+	pool->failures.begun = 0;
+	pool->failures.kept = 0;
+	for (; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+		struct fusion_member *m = &pool->member[i];
+		bool failed = !r && begun >> i & 1;
+
+		DMERR("%s: %pg has failed: %s", fusion_pool_name(pool), m->bdev,
+		      failed ? "it is not used any more" :
+		      "no more members can be done without, so that it is still used, and what it fails is answered with errors");
+		failure_settle(pool, m, failed ? FUSION_MEMBER_OUT :
+			       FUSION_MEMBER_KEPT);
+	}
+	if (begun)
+		fusion_pool_event(pool);
+}
+
+/* Record that @members have failed. */
+static int failures_record(struct fusion_pool *pool, u64 members)
+{
+	int r = 0;
+
+	fusion_failures_begin(pool, members);
+	if (pool->failures.begun)
+		r = fusion_commit_transaction(pool);
+	fusion_failures_end(pool, r);
+	return r;
+}
+
+static void failures_work(struct work_struct *work)
+{
+	struct fusion_pool *pool = container_of(work, struct fusion_pool,
+						failures.work);
+	u64 members = 0;
+	unsigned int i;
+
+	mutex_lock(&pool->commit_lock);
+	for (i = 0; i < pool->layout.n; i++)
+		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
+			members |= 1ULL << i;
+	if (members)
+		failures_record(pool, members);
+	mutex_unlock(&pool->commit_lock);
+}
+
+int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
+{
+	int r;
+
+	if (i >= pool->layout.n) {
+		DMERR("%s: there are members 0 to %u, not %u",
+		      fusion_pool_name(pool), pool->layout.n - 1, i);
+		return -EINVAL;
+	}
+	mutex_lock(&pool->commit_lock);
+	if (fusion_member_out(&pool->member[i])) {
+		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
+		      i);
+		r = -EINVAL;
+	} else if (fusion_failures_count(pool) >= failures_max(pool)) {
+		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for",
+		      fusion_pool_name(pool), i);
+		r = -EBUSY;
+	} else {
+		r = failures_record(pool, 1ULL << i);
+	}
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
+{
+	lockdep_assert_held(&pool->failures.lock);
+	if (m->use != FUSION_MEMBER_IN)
+		return;
+	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
+	queue_work(pool->commit_wq, &pool->failures.work);
+}
+
+bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
+			  struct bio *bio, blk_status_t status)
+{
+	unsigned long flags;
+	bool aside;
+
+	if (!status_counts(status))
+		return false;
+	spin_lock_irqsave(&pool->failures.lock, flags);
+	failure_found(pool, m);
+	aside = m->use == FUSION_MEMBER_FAILING;
+	if (aside)
+		bio_list_add(&m->aside, bio);
+	spin_unlock_irqrestore(&pool->failures.lock, flags);
+	return aside;
+}
+
+int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m)
+{
+	spin_lock_irq(&pool->failures.lock);
+	failure_found(pool, m);
+	spin_unlock_irq(&pool->failures.lock);
+	wait_event(pool->failures.settled,
+		   READ_ONCE(m->use) != FUSION_MEMBER_FAILING);
+	return READ_ONCE(m->use) == FUSION_MEMBER_OUT ? 0 : -EIO;
+}
+
+u64 fusion_members_out(const struct fusion_pool *pool)
+{
+	u64 out = 0;
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (fusion_member_out(&pool->member[i]))
+			out |= 1ULL << i;
+	return out;
+}
+
+void fusion_failures_load(struct fusion_pool *pool)
+{
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
+			pool->member[i].use = FUSION_MEMBER_OUT;
+}
+
+void fusion_failures_init(struct fusion_pool *pool)
+{
+	unsigned int i;
+
+	spin_lock_init(&pool->failures.lock);
+	init_waitqueue_head(&pool->failures.settled);
+	INIT_WORK(&pool->failures.work, failures_work);
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+		bio_list_init(&pool->member[i].aside);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Members that fail.
+ *
+ * A member fails when a write to it, or a flush of it, ends with an error.  From then on
+ * what is on it is not what it should be: the write that failed, and what its cache may
+ * have lost.  So that is recorded, in the metadata's superblock, before anybody is told
+ * that such a write has ended:
+ *
+ *	OK -> FAILING		an error: the write that had it is put aside
+ *	FAILING -> FAILED	the commit with its state: such writes count as done
+ *	FAILING -> KEPT		it cannot be recorded, or more members would be failed than
+ *				each class has parities: such writes end with their error
+ *
+ * A failed member is sent nothing (member.h): writes to it count as done, reads as
+ * failed.  It is the same for everybody who writes: the data has the other replicas, or
+ * its parity.
+ *
+ * What can be lost: a power cut before the commit leaves a member that is not known to
+ * have failed, and writes that nobody was told have ended.  After it nothing on the member
+ * is read any more, now or after any start.
+ *
+ * A kept member is written to and read as before, and what it fails is answered with an
+ * error.
+ *
+ * Who waits for a write to end may have holds, grace references and stripes, but not the
+ * commit mutex: the failure is recorded under it.
+ */
+#ifndef DM_FUSION_FAILURE_H
+#define DM_FUSION_FAILURE_H
+
+#include "pool.h"
+
+void fusion_failures_init(struct fusion_pool *pool);
+
+/* The members that are out. */
+u64 fusion_members_out(const struct fusion_pool *pool);
+
+/* What the metadata says, as the pool is loaded. */
+void fusion_failures_load(struct fusion_pool *pool);
+
+/*
+ * @bio, a write to @m, has ended with @status, an error.  True: it is put aside, to be
+ * ended again by bio_endio() with what became of the member.  False: with this one.  Any
+ * context.
+ */
+bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
+			  struct bio *bio, blk_status_t status);
+
+/* The same for who has waited for a write: 0, or -EIO.  Sleeps. */
+int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m);
+
+/*
+ * Fail member @i.  -EINVAL: there is none, or it has failed; -EBUSY: it cannot be done
+ * without.  Sleeps.
+ */
+int fusion_failure_make(struct fusion_pool *pool, unsigned int i);
+
+/* How many members have failed.  Under the commit mutex. */
+unsigned int fusion_failures_count(struct fusion_pool *pool);
+
+/*
+ * The members in @members could not be flushed.  0: those that failed are recorded with the
+ * transaction, whose end, with @r, is fusion_failures_end(); -EIO.  Under the commit mutex.
+ */
+int fusion_failures_begin(struct fusion_pool *pool, u64 members);
+void fusion_failures_end(struct fusion_pool *pool, int r);
+
+#endif /* DM_FUSION_FAILURE_H */

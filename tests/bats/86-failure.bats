@@ -1,0 +1,204 @@
+#!/usr/bin/env bats
+# SSDs that fail: they are not used any more, and nothing is lost.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+test_teardown() {
+	all_work
+	dm resume t-meta
+}
+
+# states: of the members, a letter each.
+states() {
+	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:/ && $(i + 1) ~ /^(ok|failed|missing)$/)
+		printf "%s", substr($(i + 1), 1, 1) } END { print "" }'
+}
+# dead SSD...: nothing works on these.
+dead() {
+	failing reads "$@"
+	failing writes "$@"
+	failing flushes "$@"
+}
+# In blocks without a top, part of one, and whole; and in those that have one.
+write_all_kinds() {
+	local b
+	for b in {0..3}; do
+		write $((b * 16 + b)) 2
+		write $((b * 16 + 160)) 8
+		write $((b * 16 + 320)) 16
+	done
+	write 480 96
+}
+
+@test "an SSD fails, and the rest of the pool goes on" {
+	for ssd in 0 3 6; do
+		raid_volume 4
+		write_all_kinds
+		[ "$(states)" = oooooooo ]
+		dead $ssd
+		write_all_kinds
+		flush
+		all=oooooooo
+		[ "$(states)" = "${all:0:ssd}f${all:ssd+1}" ]
+		as_written
+		message convert
+		[ "$(space replicated)" -eq 0 ]
+		as_written
+		restart rw 4
+		message set patch_percent 20
+		[ "$(states)" = "${all:0:ssd}f${all:ssd+1}" ]
+		as_written
+		# what it held is old
+		dead
+		as_written
+		write 0 1024
+		message convert
+		as_written
+		dm remove --retry t-v0
+		stop_pool
+		for m in $(devices_of linear); do dm remove --retry "$m"; done
+	done
+}
+
+@test "an SSD that cannot be flushed has failed" {
+	raid_volume 4
+	failing flushes 2
+	write_all_kinds
+	flush
+	[ "$(states)" = oofooooo ]
+	[ "$(mode)" = rw ]
+	dead 2
+	as_written
+}
+
+# pages_other FILE: of the first that have been read.
+pages_other() {
+	cmp -n 1048576 -l "$BATS_TEST_TMPDIR/read" "$1" | awk '{ page = int(($1 - 1) / 4096) } page != last { print last = page }' last=-1 |
+		sort
+}
+
+# Nobody is told that it has been written before it is known what it is not on.
+@test "a failure is recorded before the write is answered" {
+	raid_volume 4
+	for ((i = 0; i < 16; i++)); do
+		write $((i * 16)) 16
+	done
+	flush
+	udevadm settle
+	dm suspend --noflush --nolockfs t-meta
+	failing writes {0..6}
+	write 0 256 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_md_commit 1
+	running $pid
+	power_cut 1
+	dm resume t-meta
+	wait $pid && false
+	stop_pool
+	power_on
+	failing writes
+	start_pool
+	volume_device 0 $((4 << 11))
+	# it was not known
+	[ "$(states)" = oooooooo ]
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=1M iflag=direct status=none
+	truncate -s 4M "$BATS_TEST_TMPDIR/pages"
+	[ -z "$(comm -12 <(pages_other "$model") <(pages_other "$BATS_TEST_TMPDIR/pages"))" ]
+	parity_fits
+}
+
+@test "two SSDs fail of stripes with two parities; a third is used on" {
+	raid_volume 4 4 2
+	write_all_kinds
+	dead 1
+	write_all_kinds
+	dead 1 4
+	write_all_kinds
+	[ "$(states)" = ofoofooo ]
+	as_written
+	message convert
+	[ "$(space replicated)" -eq 0 ]
+	as_written
+	# what has no replica on it can be written; the rest stays what it was
+	failing writes 1 4 6
+	failed=0
+	for b in {0..15}; do
+		write $((b * 16)) 16 2>/dev/null || failed=$((failed + 1))
+	done
+	[ $failed -gt 0 ]
+	[ $failed -lt 16 ]
+	[ "$(states) $(mode)" = "ofoofooo rw" ]
+	as_written
+	failing writes 1 4
+	write_all_kinds
+	as_written
+	restart rw 4
+	[ "$(states)" = ofoofooo ]
+	as_written
+}
+
+@test "SSDs fail while patches are merged" {
+	raid_volume 4 4 2
+	for i in 0 1 2 3; do
+		for b in {0..11}; do
+			write $((b * 64 + b)) 3
+		done
+		# it fails when the rows have records
+		merge_to_commit 12
+		eval "failing writes {0..$i}"
+		dm resume t-meta
+		if [ $i -lt 2 ]; then
+			wait $pid
+		else
+			wait $pid && false
+			[ "$(mode)" = ro ]
+			failing writes
+			restart rw 4
+			message set patch_percent 20
+		fi
+		[ "$(states)" = "$([ $i -eq 0 ] && echo fooooooo || echo ffoooooo)" ]
+		as_written
+	done
+	message convert
+	[ "$(counter patch_area)" -eq 0 ]
+	as_written
+	parity_fits
+}
+
+@test "members are failed by command, and no more than can be done without" {
+	raid_volume 4 4 2
+	write_all_kinds
+	run ! message fail 8
+	message fail 3
+	run ! message fail 3
+	message fail 5
+	run ! message fail 6
+	[ "$(states)" = ooofofoo ]
+	as_written
+	# one parity replaces one of them
+	run ! message create_volume 7 x 2048 3 1
+	dm remove --retry t-v0
+	message delete_volume 0
+	message create_volume 8 y 2048 4 2
+	[ "$(mode)" = rw ]
+}
+
+# bats test_tags=smp
+@test "SSDs fail under load" {
+	raid_volume 4 4 2
+	verified --rw=randrw --bs=16k --iodepth=16 --size=4m --io_size=64m --norandommap --serialize_overlap=1 3>&- &
+	pid=$!
+	for ssd in 2 5; do
+		before=$(counter in_place)
+		wait_for 30 more_in_place
+		failing writes 2 $ssd
+		wait_for 30 eval 'states | grep -q "'"$([ $ssd = 2 ] && echo ^oof || echo ^oofoof)"'"'
+	done
+	wait $pid
+	[ "$(states)" = oofoofoo ]
+	message convert
+}
+more_in_place() { [ "$(counter in_place)" -gt $((before + 50)) ] || ended "$pid"; }
