@@ -186,19 +186,29 @@ pages_other() {
 	[ "$(mode)" = rw ]
 }
 
+states_are() { [ "$(states)" = "$1" ]; }
+more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
+
 # bats test_tags=smp
 @test "SSDs fail under load" {
 	raid_volume 4 4 2
-	verified --rw=randrw --bs=16k --iodepth=16 --size=4m --io_size=64m --norandommap --serialize_overlap=1 3>&- &
+	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
+		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --time_based --runtime=200 \
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
 	pid=$!
-	for ssd in 2 5; do
-		before=$(counter in_place)
-		wait_for 30 more_in_place
-		failing writes 2 $ssd
-		wait_for 30 eval 'states | grep -q "'"$([ $ssd = 2 ] && echo ^oof || echo ^oofoof)"'"'
-	done
-	wait $pid
-	[ "$(states)" = oofoofoo ]
+	in_place=0
+	wait_for 30 more_in_place
+	dead 2
+	wait_for 30 states_are oofooooo
+	in_place=$(counter in_place)
+	wait_for 30 more_in_place
+	dead 2 5
+	wait_for 30 states_are oofoofoo
+	in_place=$(counter in_place)
+	wait_for 30 more_in_place
+	kill -INT $pid
+	wait $pid || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	before=$(sum 0)
 	message convert
+	[ "$(sum 0)" = "$before" ]
 }
-more_in_place() { [ "$(counter in_place)" -gt $((before + 50)) ] || ended "$pid"; }
