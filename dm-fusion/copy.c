@@ -50,7 +50,7 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 		fusion_member_end_read(m);
 	bio_uninit(&bio);
 	if (r && op_is_write(opf))
-		return fusion_failure_wait(pool, m);
+		return fusion_failure_wait(pool, m, bio.bi_status);
 	return r ? -EIO : 0;
 }
 

@@ -83,21 +83,6 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	return 0;
 }
 
-/* The parity, if it cannot be read: from what changes, which has been, and the rest. */
-static int redo_recompute(struct fusion_pool *pool, struct redo_row *row)
-{
-	const struct fusion_row *r = &row->change->row;
-	struct fusion_pages io;
-	int error;
-
-	fusion_pages_begin(&io, pool);
-	fusion_parity_read_old(&io, &row->row, row->class, r);
-	error = fusion_pages_end(&io);
-	if (!error)
-		fusion_parity_compute(&row->row, row->class, r->changed);
-	return error;
-}
-
 /* What is to be written of @row. */
 static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
 {
@@ -123,7 +108,7 @@ static int redo_read_row(struct fusion_pool *pool, struct redo_row *row)
 			return one;
 		error = error ?: one;
 	}
-	return error ? redo_recompute(pool, row) : 0;
+	return error ? fusion_parity_redo(pool, &row->row, row->class, r) : 0;
 }
 
 static int redo_rows(struct fusion_pool *pool, struct redo_row *row,

@@ -184,6 +184,32 @@ void fusion_grace_start(struct fusion_grace *g)
 	percpu_ref_kill(&g->ref[old].ref);
 }
 
+void fusion_grace_hurry(struct fusion_grace *g)
+{
+	WRITE_ONCE(g->hurried, true);
+	wake_up_all(&g->idle);
+}
+
+void fusion_grace_calm(struct fusion_grace *g)
+{
+	WRITE_ONCE(g->hurried, false);
+	wake_up_all(&g->idle);
+}
+
+bool fusion_grace_wait_hurried(struct fusion_grace *g)
+{
+	wait_event(g->idle, !READ_ONCE(g->draining) || READ_ONCE(g->hurried));
+	if (READ_ONCE(g->draining))
+		return false;
+	fusion_grace_wait(g);
+	return true;
+}
+
+void fusion_grace_wait_calm(struct fusion_grace *g)
+{
+	wait_event(g->idle, !READ_ONCE(g->hurried));
+}
+
 void fusion_grace_wait(struct fusion_grace *g)
 {
 	/* acquire: what the worker did before it said so */

@@ -137,6 +137,7 @@ struct fusion_grace {
 	struct fusion_grace_ref ref[2];
 	unsigned int current_ref;
 	bool draining;			/* ref[!current_ref] is */
+	bool hurried;			/* see fusion_grace_hurry() */
 	void (*drained)(struct fusion_grace *grace);
 	void (*ready)(struct fusion_grace *grace);
 	struct workqueue_struct *wq;
@@ -188,5 +189,15 @@ void fusion_grace_start(struct fusion_grace *g);
 
 /* Wait until no period is under way. */
 void fusion_grace_wait(struct fusion_grace *g);
+
+/*
+ * A reader waits for something that takes the commit mutex: who waits for the period with
+ * that must let it go, until fusion_grace_calm().  Any context.
+ */
+void fusion_grace_hurry(struct fusion_grace *g);
+void fusion_grace_calm(struct fusion_grace *g);
+/* As fusion_grace_wait(), with the commit mutex; false: let it go, and wait for the calm. */
+bool fusion_grace_wait_hurried(struct fusion_grace *g);
+void fusion_grace_wait_calm(struct fusion_grace *g);
 
 #endif /* DM_FUSION_EPOCH_H */

@@ -23,10 +23,10 @@ static bool status_counts(blk_status_t status)
 	}
 }
 
-/* How many members the pool can do without. */
+/* How many members the pool can do without: never half of them. */
 static unsigned int failures_max(struct fusion_pool *pool)
 {
-	unsigned int i, max = FUSION_MAX_PARITY;
+	unsigned int i, max = min(FUSION_MAX_PARITY, (pool->layout.n - 1) / 2);
 
 	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
 		max = min(max, pool->space.class[i]->p);
@@ -75,6 +75,7 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 		if (fusion_failures_count(pool) < failures_max(pool) &&
 		    fusion_pool_writable(pool)) {
 			super->member[i] = FUSION_MEMBER_FAILED;
+			super->incompat |= FUSION_INCOMPAT_FAILURES;
 			pool->failures.begun |= 1ULL << i;
 		} else {
 			pool->failures.kept |= 1ULL << i;
@@ -98,7 +99,9 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 
 		DMERR("%s: %pg has failed: %s", fusion_pool_name(pool), m->bdev,
 		      failed ? "it is not used any more" :
-		      "no more members can be done without, so that it is still used, and what it fails is answered with errors");
+		      fusion_pool_writable(pool) ?
+		      "no more members can be done without: what it fails is answered with errors" :
+		      "that cannot be recorded: what it fails is answered with errors");
 		failure_settle(pool, m, failed ? FUSION_MEMBER_OUT :
 			       FUSION_MEMBER_KEPT);
 	}
@@ -109,13 +112,12 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 /* Record that @members have failed. */
 static int failures_record(struct fusion_pool *pool, u64 members)
 {
-	int r = 0;
+	int r = fusion_failures_begin(pool, members), e = 0;
 
-	fusion_failures_begin(pool, members);
 	if (pool->failures.begun)
-		r = fusion_commit_transaction(pool);
-	fusion_failures_end(pool, r);
-	return r;
+		e = fusion_commit_transaction(pool);
+	fusion_failures_end(pool, e);
+	return r ? r : e;
 }
 
 static void failures_work(struct work_struct *work)
@@ -126,6 +128,8 @@ static void failures_work(struct work_struct *work)
 	unsigned int i;
 
 	mutex_lock(&pool->commit_lock);
+	/* who fails from now on has the work queued again */
+	fusion_grace_calm(&pool->grace);
 	for (i = 0; i < pool->layout.n; i++)
 		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
 			members |= 1ULL << i;
@@ -144,7 +148,9 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 		return -EINVAL;
 	}
 	mutex_lock(&pool->commit_lock);
-	if (fusion_member_out(&pool->member[i])) {
+	if (!fusion_pool_writable(pool)) {
+		r = -EROFS;
+	} else if (fusion_member_out(&pool->member[i])) {
 		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
 		      i);
 		r = -EINVAL;
@@ -165,30 +171,36 @@ static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
 	if (m->use != FUSION_MEMBER_IN)
 		return;
 	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
+	/* who waits for it may have a grace reference */
+	fusion_grace_hurry(&pool->grace);
 	queue_work(pool->commit_wq, &pool->failures.work);
 }
 
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
-			  struct bio *bio, blk_status_t status)
+			  struct bio *bio, blk_status_t *status)
 {
+	enum fusion_member_use use;
 	unsigned long flags;
-	bool aside;
 
-	if (!status_counts(status))
-		return false;
 	spin_lock_irqsave(&pool->failures.lock, flags);
-	failure_found(pool, m);
-	aside = m->use == FUSION_MEMBER_FAILING;
-	if (aside)
+	if (status_counts(*status))
+		failure_found(pool, m);
+	use = m->use;
+	if (use == FUSION_MEMBER_FAILING)
 		bio_list_add(&m->aside, bio);
 	spin_unlock_irqrestore(&pool->failures.lock, flags);
-	return aside;
+	/* it was under way when the member failed */
+	if (use == FUSION_MEMBER_OUT)
+		*status = BLK_STS_OK;
+	return use == FUSION_MEMBER_FAILING;
 }
 
-int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m)
+int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
+			blk_status_t status)
 {
 	spin_lock_irq(&pool->failures.lock);
-	failure_found(pool, m);
+	if (status_counts(status))
+		failure_found(pool, m);
 	spin_unlock_irq(&pool->failures.lock);
 	wait_event(pool->failures.settled,
 		   READ_ONCE(m->use) != FUSION_MEMBER_FAILING);
@@ -213,6 +225,39 @@ void fusion_failures_load(struct fusion_pool *pool)
 	for (i = 0; i < pool->layout.n; i++)
 		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
 			pool->member[i].use = FUSION_MEMBER_OUT;
+}
+
+void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	unsigned int i, max = failures_max(pool), beyond = 0;
+
+	for (; missing; missing &= missing - 1) {
+		i = fusion_ctz64(missing);
+		if (fusion_member_out(&pool->member[i]))
+			continue;
+		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_OUT);
+		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
+		if (fusion_failures_count(pool) < max) {
+			super->member[i] = FUSION_MEMBER_MISSING;
+			super->incompat |= FUSION_INCOMPAT_FAILURES;
+		} else {
+			beyond++;
+		}
+	}
+	if (!beyond || !fusion_pool_writable(pool))
+		return;
+	DMERR("%s: %u members can be done without, %u more are missing: the pool is read-only",
+	      fusion_pool_name(pool), max, beyond);
+	fusion_pool_set_mode(pool, FUSION_RO);
+}
+
+const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
+{
+	if (!fusion_member_out(&pool->member[i]))
+		return "ok";
+	return fusion_md_super(pool->md)->member[i] == FUSION_MEMBER_FAILED ?
+		"failed" : "missing";
 }
 
 void fusion_failures_init(struct fusion_pool *pool)

@@ -24,7 +24,8 @@
  * error.
  *
  * Who waits for a write to end may have holds, grace references and stripes, but not the
- * commit mutex: the failure is recorded under it.
+ * commit mutex: the failure is recorded under it.  Nor may who has that wait for any of
+ * these, but for a grace period with fusion_grace_wait_hurried().
  */
 #ifndef DM_FUSION_FAILURE_H
 #define DM_FUSION_FAILURE_H
@@ -40,15 +41,25 @@ u64 fusion_members_out(const struct fusion_pool *pool);
 void fusion_failures_load(struct fusion_pool *pool);
 
 /*
- * @bio, a write to @m, has ended with @status, an error.  True: it is put aside, to be
- * ended again by bio_endio() with what became of the member.  False: with this one.  Any
- * context.
+ * The pool's activation: members in @missing have no devices.  They are recorded with its
+ * commit; where that are more than can be done without the pool becomes read-only.
+ */
+void fusion_failures_missing(struct fusion_pool *pool, u64 missing);
+
+/* Of member @i, for status. */
+const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i);
+
+/*
+ * @bio, a write to @m, has ended with *@status, an error.  True: it is put aside, to be
+ * ended again by bio_endio() with what became of the member.  False: it ends with *@status.
+ * Any context.
  */
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
-			  struct bio *bio, blk_status_t status);
+			  struct bio *bio, blk_status_t *status);
 
 /* The same for who has waited for a write: 0, or -EIO.  Sleeps. */
-int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m);
+int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
+			blk_status_t status);
 
 /*
  * Fail member @i.  -EINVAL: there is none, or it has failed; -EBUSY: it cannot be done

@@ -210,8 +210,12 @@ struct fusion_disk_label {
 /* incompat feature: there are records of rows, or were */
 #define FUSION_INCOMPAT_ROWS		(1U << 1)
 
+/* incompat feature: members are not OK, or were not */
+#define FUSION_INCOMPAT_FAILURES	(1U << 2)
+
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
-					 FUSION_INCOMPAT_ROWS)
+					 FUSION_INCOMPAT_ROWS | \
+					 FUSION_INCOMPAT_FAILURES)
 
 enum fusion_member_state {
 	FUSION_MEMBER_OK = 0,

@@ -98,7 +98,7 @@ static inline bool fusion_write_aside(struct fusion_pool *pool,
 				      struct fusion_member *m, struct bio *bio)
 {
 	return unlikely(bio->bi_status) && op_is_write(bio_op(bio)) &&
-		fusion_failure_aside(pool, m, bio, bio->bi_status);
+		fusion_failure_aside(pool, m, bio, &bio->bi_status);
 }
 
 /* End @bio with @status. */

@@ -236,6 +236,10 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	u32 i;
 	int r;
 
+	if (config->incomplete) {
+		*error = "A new pool needs all its members";
+		return -EINVAL;
+	}
 	s->band_units = fusion_band_units(l, config->member_chunks);
 	if (!s->band_units) {
 		*error = "Members are too small for one band";

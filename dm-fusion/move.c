@@ -225,7 +225,8 @@ static int move_reconstruct(struct fusion_move *m, unsigned int i)
 	struct fusion_move_block *b = &m->slot[i];
 	struct fusion_stripe_pool *sp;
 
-	if (b->unsynced && b->run.place == b->from)
+	if (b->unsynced && b->run.place == b->from &&
+	    !fusion_member_out(fusion_member_at(m->pool, b->from)))
 		return -EIO;
 	m->wait = fusion_place_stripe(b->run.place);
 	sp = fusion_stripe_background(m->pool, m->stripe->class);

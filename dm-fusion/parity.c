@@ -107,18 +107,50 @@ static int old_read(struct fusion_pool *pool, struct fusion_parity_row *p,
 	return r == -ENOMEM ? r : 0;
 }
 
+/* A page of slot @i; of what changes, and of parities, in @from. */
+static void **row_page(struct fusion_parity_row *p, u64 unchanged, unsigned int i,
+		       void **from)
+{
+	return unchanged >> i & 1 ? &p->old[i] : &from[i];
+}
+
+/*
+ * Compute the pages of @lost from those of @sources.  @from has what changes and the
+ * parities, both from before or both new.
+ */
+static int row_recover(struct fusion_parity_row *p, const struct fusion_class *class,
+		       u64 changed, u64 lost, u64 sources, void **from)
+{
+	u64 parities = fusion_mask(class->d, class->p), left;
+	u64 unchanged = p->written & ~changed;
+	void *ptrs[FUSION_MAX_MEMBERS];
+	unsigned int i;
+
+	for (left = lost | parities; left; left &= left - 1) {
+		void **page = row_page(p, unchanged, fusion_ctz64(left), from);
+
+		if (!*page)
+			*page = (void *)__get_free_page(GFP_NOIO);
+		if (!*page)
+			return -ENOMEM;
+	}
+	for (i = 0; i < class->k; i++)
+		ptrs[i] = (p->written | parities) >> i & 1 ?
+			*row_page(p, unchanged, i, from) :
+			page_address(ZERO_PAGE(0));
+	fusion_page_recover(class, ptrs, lost, sources);
+	return 0;
+}
+
 /* For rcw: what does not change and cannot be read is computed from the rest of the row. */
 static int old_recover(struct fusion_pool *pool, struct fusion_parity_row *p,
 		       const struct fusion_class *class,
 		       const struct fusion_row *row)
 {
-	u64 parities = fusion_mask(class->d, class->p), lost = 0, before, sources, left;
-	void *ptrs[FUSION_MAX_MEMBERS];
-	unsigned int i;
+	u64 sources = p->written & ~row->changed, lost = 0, before;
 	int r;
 
 	p->rmw = false;
-	sources = p->written & ~row->changed;
 	do {
 		before = lost;
 		r = old_read(pool, p, row, sources, &lost);
@@ -128,22 +160,37 @@ static int old_recover(struct fusion_pool *pool, struct fusion_parity_row *p,
 		if (!sources)
 			return -EIO;
 	} while (lost != before);
-	/* none, if what failed before could be read now */
 	lost &= p->written;
-	if (!lost)
-		return 0;
-	for (left = lost | parities; left; left &= left - 1) {
-		i = fusion_ctz64(left);
-		if (!p->old[i])
-			p->old[i] = (void *)__get_free_page(GFP_NOIO);
-		if (!p->old[i])
-			return -ENOMEM;
+	/* none, if what failed before could be read now */
+	return lost ? row_recover(p, class, row->changed, lost, sources, p->old) : 0;
+}
+
+int fusion_parity_redo(struct fusion_pool *pool, struct fusion_parity_row *p,
+		       const struct fusion_class *class, const struct fusion_row *row)
+{
+	u64 lost = 0, sources;
+	unsigned int i;
+	int r;
+
+	p->rmw = false;
+	for (i = class->d; i < class->k; i++)
+		if (!p->new[i])
+			lost |= 1ULL << i;
+	r = old_read(pool, p, row, p->written & ~row->changed, &lost);
+	if (!r && lost & p->written) {
+		sources = fusion_recover_sources(p->written, lost, class->d, class->p);
+		r = sources ? row_recover(p, class, row->changed, lost & p->written,
+					  sources, p->new) : -EIO;
 	}
-	for (i = 0; i < class->k; i++)
-		ptrs[i] = (p->written | parities) >> i & 1 ? p->old[i] :
-			page_address(ZERO_PAGE(0));
-	fusion_page_recover(class, ptrs, lost, sources);
-	return 0;
+	for (i = class->d; !r && i < class->k; i++) {
+		if (!p->new[i])
+			p->new[i] = (void *)__get_free_page(GFP_NOIO);
+		if (!p->new[i])
+			r = -ENOMEM;
+	}
+	if (!r)
+		fusion_parity_compute(p, class, row->changed);
+	return r;
 }
 
 int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,

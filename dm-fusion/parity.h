@@ -53,6 +53,14 @@ int fusion_parity_reread(struct fusion_pool *pool, struct fusion_parity_row *p,
 			 const struct fusion_class *class,
 			 const struct fusion_row *row);
 
+/*
+ * What changes is in @p->new, and those of the parities that could be read.  Compute the others
+ * from that, and from what does not change: of which may be lost what these parities say.
+ * -EIO: more is; -ENOMEM.
+ */
+int fusion_parity_redo(struct fusion_pool *pool, struct fusion_parity_row *p,
+		       const struct fusion_class *class, const struct fusion_row *row);
+
 /* Read the first that can be of the replicas of @patch in @copies, to *@data.  -EIO. */
 int fusion_parity_read_patch(struct fusion_pool *pool, const struct fusion_patch *patch,
 			     unsigned int copies, void **data);

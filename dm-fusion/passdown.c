@@ -66,7 +66,8 @@ static bool passdown_judge(struct fusion_pool *pool, unsigned int i)
 
 	if (!pm->status)
 		return true;
-	if (!pm->complained && bdev_max_discard_sectors(bdev)) {
+	if (!pm->complained && !fusion_member_out(&pool->member[i]) &&
+	    bdev_max_discard_sectors(bdev)) {
 		pm->complained = true;
 		DMWARN("%s: a discard failed on %pg (%d): the SSD does not know that this space is free; this is said once",
 		       fusion_pool_name(pool), bdev,

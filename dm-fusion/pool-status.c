@@ -4,6 +4,7 @@
  */
 #include <linux/percpu.h>
 
+#include "failure.h"
 #include "mode.h"
 #include "pool-status.h"
 
@@ -112,7 +113,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)
-		DMEMIT(" %s %s %d 0", t->member[i].dev->name,
-		       fusion_member_out(&pool->member[i]) ? "failed" : "ok",
+		DMEMIT(" %s %s %d 0", fusion_pool_table_name(t, i),
+		       fusion_failure_state(pool, i),
 		       fusion_member_pending(&pool->member[i]));
 }

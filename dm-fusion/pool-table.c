@@ -23,7 +23,9 @@ static int parse_member(struct dm_target *ti, struct dm_arg_set *as,
 		return -EINVAL;
 	}
 	if (!strcmp(path, "-")) {
-		ti->error = "Pool cannot be started with a member missing";
+		if (!strcmp(offset, "0"))
+			return 0;
+		ti->error = "Data offset of a missing member must be 0";
 		return -EINVAL;
 	}
 	if (kstrtou64(offset, 10, &t->member[i].offset_sectors) ||
@@ -47,7 +49,7 @@ static int parse_member(struct dm_target *ti, struct dm_arg_set *as,
 		return -EINVAL;
 	}
 	for (j = 0; j < i; j++)
-		if (t->member[j].dev->bdev == bdev) {
+		if (t->member[j].dev && t->member[j].dev->bdev == bdev) {
 			ti->error = "The same device is a member twice";
 			return -EINVAL;
 		}
@@ -157,12 +159,13 @@ int fusion_pool_table_parse(struct fusion_pool_table *t, struct dm_target *ti,
 	return parse_features(ti, as, t);
 }
 
-/* The labels of all members, against the table line and each other. */
+/* The labels of all members that are there, against the table line and each other. */
 static int check_labels(struct dm_target *ti, struct fusion_pool_table *t,
 			struct fusion_pool_config *config)
 {
 	struct fusion_disk_label *label;
 	const char *wrong = NULL;
+	bool first = true;
 	unsigned int i;
 	int r = 0;
 
@@ -172,17 +175,21 @@ static int check_labels(struct dm_target *ti, struct fusion_pool_table *t,
 		return -ENOMEM;
 	}
 	for (i = 0; i < t->n && !r; i++) {
-		struct block_device *bdev = t->member[i].dev->bdev;
+		struct block_device *bdev;
 
+		if (!t->member[i].dev)
+			continue;
+		bdev = t->member[i].dev->bdev;
 		r = fusion_member_read_label(bdev, label, &wrong);
 		if (r) {
 			DMERR("member %u, %pg: label %s", i, bdev, wrong);
 			ti->error = "A member has no good label";
 			break;
 		}
-		if (!i)
+		if (first)
 			memcpy(config->pool_uuid, label->pool_uuid,
 			       sizeof(config->pool_uuid));
+		first = false;
 		memcpy(config->member_uuid[i], label->member_uuid,
 		       sizeof(config->member_uuid[i]));
 		if (memcmp(config->pool_uuid, label->pool_uuid,
@@ -219,9 +226,13 @@ int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
 	config->labelled = !t->unlabelled;
 	config->member_chunks = U64_MAX;
 	for (i = 0; i < t->n; i++) {
-		u64 sectors = bdev_nr_sectors(t->member[i].dev->bdev);
-		u64 offset = t->member[i].offset_sectors;
+		u64 offset = t->member[i].offset_sectors, sectors;
 
+		if (!t->member[i].dev) {
+			config->missing |= 1ULL << i;
+			continue;
+		}
+		sectors = bdev_nr_sectors(t->member[i].dev->bdev);
 		if (sectors <= offset) {
 			ti->error = "A member ends before its data offset";
 			return -EINVAL;
@@ -252,7 +263,7 @@ void fusion_pool_table_emit(const struct fusion_pool_table *t, char *result,
 	DMEMIT("%s %u mols %u %u", t->metadata_dev->name, t->block_sectors,
 	       t->spares, t->n);
 	for (i = 0; i < t->n; i++)
-		DMEMIT(" %s %llu", t->member[i].dev->name,
+		DMEMIT(" %s %llu", fusion_pool_table_name(t, i),
 		       t->member[i].offset_sectors);
 	i = t->error_if_no_space + t->unlabelled + t->no_discard_passdown;
 	if (!i)

@@ -6,6 +6,8 @@
  *		<spares> <n> { <member dev> <data offset> } x n
  *		[<#feature args> [<feature arg>]*]
  *
+ * A missing member is "- 0".
+ *
  * Errors set ti->error to a sentence.
  */
 #ifndef DM_FUSION_POOL_TABLE_H
@@ -23,7 +25,7 @@ struct fusion_pool_table {
 	bool unlabelled;
 	bool no_discard_passdown;
 	struct {
-		struct dm_dev *dev;
+		struct dm_dev *dev;	/* NULL: it is missing */
 		u64 offset_sectors;
 	} member[FUSION_MAX_MEMBERS];
 };
@@ -35,6 +37,13 @@ struct fusion_pool_table {
 int fusion_pool_table_parse(struct fusion_pool_table *t, struct dm_target *ti,
 			    struct dm_arg_set *as);
 void fusion_pool_table_put(struct fusion_pool_table *t, struct dm_target *ti);
+
+/* Device of member @i, for dmsetup. */
+static inline const char *fusion_pool_table_name(const struct fusion_pool_table *t,
+						 unsigned int i)
+{
+	return t->member[i].dev ? t->member[i].dev->name : "-";
+}
 
 /*
  * What the line, the sizes of the members and their labels say of the pool.

@@ -134,19 +134,26 @@ static int pool_preresume(struct dm_target *ti)
 {
 	struct pool_target *pt = ti->private;
 	struct fusion_pool *pool = pt->pool;
+	struct dm_dev *dev;
 	unsigned int i;
+	u64 missing = 0;
 	int r;
 
 	if (pool->serving)
 		return 0;
 	for (i = 0; i < pt->table.n; i++) {
-		pool->member[i].bdev = pt->table.member[i].dev->bdev;
+		dev = pt->table.member[i].dev;
+		if (!dev)
+			missing |= 1ULL << i;
+		/* the pool's own device answers all I/O with errors */
+		pool->member[i].bdev = dev ? dev->bdev :
+			dm_disk(dm_table_get_md(ti->table))->part0;
 		pool->member[i].offset_sectors = pt->table.member[i].offset_sectors;
 	}
 	pool->error_if_no_space = pt->table.error_if_no_space;
 	pool->space.passdown = !pt->table.no_discard_passdown;
 	WRITE_ONCE(pool->ti, ti);
-	r = fusion_pool_activate(pool);
+	r = fusion_pool_activate(pool, missing);
 	if (r)
 		DMERR("%s: the pool could not be activated (%d)",
 		      fusion_pool_name(pool), r);
@@ -217,11 +224,12 @@ static int pool_iterate_devices(struct dm_target *ti,
 	int r = 0;
 
 	for (i = 0; i < pt->table.n && !r; i++) {
-		struct block_device *bdev = pt->table.member[i].dev->bdev;
+		struct dm_dev *dev = pt->table.member[i].dev;
+		u64 offset = pt->table.member[i].offset_sectors;
 
-		r = fn(ti, pt->table.member[i].dev, pt->table.member[i].offset_sectors,
-		       bdev_nr_sectors(bdev) - pt->table.member[i].offset_sectors,
-		       data);
+		if (dev)
+			r = fn(ti, dev, offset, bdev_nr_sectors(dev->bdev) - offset,
+			       data);
 	}
 	return r;
 }

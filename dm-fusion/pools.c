@@ -77,6 +77,7 @@ static int pool_open_metadata(struct fusion_pool *pool,
 		.layout = &pool->layout,
 		.block_sectors = config->block_sectors,
 		.member_chunks = config->member_chunks,
+		.incomplete = config->missing,
 		.labelled = config->labelled,
 	};
 
@@ -323,11 +324,12 @@ static int pool_first_activation(struct fusion_pool *pool)
 	return 0;
 }
 
-int fusion_pool_activate(struct fusion_pool *pool)
+int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	int r = 0;
 
+	fusion_failures_missing(pool, missing);
 	if (!pool->activated) {
 		r = pool_first_activation(pool);
 		if (r)

@@ -17,6 +17,7 @@ struct fusion_pool_config {
 	unsigned int members;
 	unsigned int spares;
 	u64 member_chunks;		/* blocks that fit the smallest member */
+	u64 missing;			/* members; of these nothing is known */
 	bool labelled;
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
@@ -36,10 +37,10 @@ void fusion_pool_put(struct fusion_pool *pool);
 struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
 
 /*
- * Begin, or begin again, to serve I/O: the members are bound.  What was
- * written before a clean stop is not resynced.
+ * Begin, or begin again, to serve I/O: the members are bound, but those in @missing.
+ * What was written before a clean stop is not resynced.
  */
-int fusion_pool_activate(struct fusion_pool *pool);
+int fusion_pool_activate(struct fusion_pool *pool, u64 missing);
 /*
  * A stop begins: volumes are not bound or resumed any more, background work
  * and messages that wait for it end.  fusion_pool_continue() takes it back.

@@ -99,16 +99,6 @@ static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src
 		src->place = src->mirror[1];
 }
 
-/* A member has failed it, or is out: it is answered from elsewhere. */
-static void read_failed(struct fusion_io *io)
-{
-	if (io->member)
-		fusion_member_end_read(io->member);
-	fusion_grace_leave(&io->volume->pool->grace, io->grace);
-	io->kind = FUSION_IO_OTHER;
-	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
-}
-
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct bio *bio,
 		     struct fusion_read_source *src)
@@ -124,7 +114,8 @@ static int read_send(struct fusion_io *io, struct bio *bio,
 	fusion_member_start(io->member);
 	if (!fusion_member_out(io->member))
 		return DM_MAPIO_REMAPPED;
-	read_failed(io);
+	/* after its other parts, if it has any */
+	fusion_end(bio, BLK_STS_IOERR);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -242,12 +233,13 @@ int fusion_read_map(struct fusion_io *io)
 
 int fusion_read_end(struct fusion_io *io, blk_status_t *status)
 {
-	if (unlikely(*status)) {
-		read_failed(io);
-		return DM_ENDIO_INCOMPLETE;
-	}
 	if (io->member)
 		fusion_member_end_read(io->member);
 	fusion_grace_leave(&io->volume->pool->grace, io->grace);
-	return DM_ENDIO_DONE;
+	if (likely(!*status))
+		return DM_ENDIO_DONE;
+	/* it is answered from elsewhere */
+	io->kind = FUSION_IO_OTHER;
+	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
+	return DM_ENDIO_INCOMPLETE;
 }

@@ -212,6 +212,19 @@ static bool band_loadable(const struct fusion_band *b,
 		!fusion_band_emptied(b);
 }
 
+/* Have no stripe dying, under the commit mutex; false: let that go, and wait for the calm. */
+static bool space_bury_all(struct fusion_space *s)
+{
+	if (!fusion_grace_wait_hurried(s->grace))
+		return false;
+	if (!s->has_dying)
+		return true;
+	/* what died while that period was under way */
+	fusion_space_begin_bury(s);
+	fusion_grace_start(s->grace);
+	return fusion_grace_wait_hurried(s->grace);
+}
+
 /*
  * Load one more band of @class; if @room, one that has free stripes.
  * -ENOENT: there is none.
@@ -226,16 +239,14 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 	u32 i;
 
 	mutex_lock(commit_lock);
+	while (!READ_ONCE(s->frozen) && !space_bury_all(s)) {
+		mutex_unlock(commit_lock);
+		fusion_grace_wait_calm(s->grace);
+		mutex_lock(commit_lock);
+	}
 	if (READ_ONCE(s->frozen)) {
 		mutex_unlock(commit_lock);
 		return -EIO;
-	}
-	fusion_grace_wait(s->grace);
-	if (s->has_dying) {
-		/* what died while that period was under way */
-		fusion_space_begin_bury(s);
-		fusion_grace_start(s->grace);
-		fusion_grace_wait(s->grace);
 	}
 	mutex_lock(&s->lock);
 	for (i = 0; i < s->band_count; i++) {

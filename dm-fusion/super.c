@@ -78,7 +78,7 @@ static bool super_members_ok(const struct fusion_disk_super *disk)
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++) {
 		state = le32_to_cpu(disk->member[i].state);
-		if (state != FUSION_MEMBER_OK && state != FUSION_MEMBER_FAILED)
+		if (state > FUSION_MEMBER_FAILED)
 			return false;
 		failed += state != FUSION_MEMBER_OK;
 	}
@@ -94,7 +94,8 @@ bool fusion_super_has_members(const struct fusion_disk_super *disk,
 	unsigned int i;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++)
-		if (memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
+		if (memchr_inv(uuid[i], 0, FUSION_UUID_BYTES) &&
+		    memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
 			return false;
 	return true;
 }

@@ -25,6 +25,7 @@ struct fusion_md_config {
 	const struct fusion_layout *layout;
 	u32 block_sectors;
 	u64 member_chunks;		/* blocks that fit the smallest member */
+	bool incomplete;		/* members are missing: their uuids are zero */
 	bool labelled;
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];

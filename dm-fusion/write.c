@@ -20,8 +20,9 @@
  * and the patches that it had of other pages.  It has a top or patches: when there
  * would be too many, they become a top first (absorb.h).
  *
- * A write that fails on a member is answered with an error.  If it was in
- * place, the replicas may differ: the top is marked for resync, first.
+ * A write that a member fails waits until that is known to have failed (failure.h).  If it
+ * cannot be done without, the write is answered with an error; if it was in place, the
+ * replicas may differ: the top is marked for resync, first.
  */
 #include "absorb.h"
 #include "commit.h"
@@ -634,7 +635,7 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 
 	if (!io->primary_done) {
 		if (unlikely(*status) &&
-		    fusion_failure_aside(pool, io->member, io->bio, *status))
+		    fusion_failure_aside(pool, io->member, io->bio, status))
 			return DM_ENDIO_INCOMPLETE;
 		io->primary_done = true;
 		fusion_member_end_write(io->member);

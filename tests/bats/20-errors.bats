@@ -70,7 +70,8 @@ refused_message() {
 	refused "Too many spares for the number of members" "$head 128 mols 4294967295 4 $four"
 	refused "Fewer members than their number says" "$head 128 mols 0 4 ${m}0 0 ${m}1 0"
 	refused "Fewer members than their number says" "$head 128 mols 0 4 ${m}0 0 ${m}1 0 ${m}2 0 ${m}3"
-	refused "Pool cannot be started with a member missing" "$head 128 mols 0 4 ${m}0 0 ${m}1 0 - 0 ${m}3 0"
+	refused "Data offset of a missing member must be 0" "$head 128 mols 0 4 ${m}0 0 ${m}1 0 - 8 ${m}3 0"
+	refused "A new pool needs all its members" "$head 128 mols 0 4 ${m}0 0 ${m}1 0 - 0 ${m}3 0 1 unlabelled"
 	for offset in x -8 4; do
 		refused "Data offset must be a number of sectors, a multiple of 8" \
 			"$head 128 mols 0 4 ${m}0 $offset ${m}1 0 ${m}2 0 ${m}3 0"

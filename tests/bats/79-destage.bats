@@ -315,9 +315,11 @@ power_at_steps() {
 	power_at_steps 4 2
 }
 
-# Each in turn, but that with the metadata.
-@test "rows are written again though an SSD cannot be read" {
-	raid_volume 4
+# rows_again DATA PARITY [FAILED]: rows are written again though an SSD cannot be read, each in turn
+# but that with the metadata.
+rows_again() {
+	raid_volume 4 "$1" "$2"
+	[ $# -eq 2 ] || message fail "$3"
 	for b in {0..5}; do
 		write $((b * 48 + b)) 3
 	done
@@ -352,6 +354,14 @@ power_at_steps() {
 	volume_device 0 $((4 << 11))
 	as_written
 	parity_fits
+}
+
+@test "rows are written again though an SSD cannot be read" {
+	rows_again 3 1
+}
+
+@test "rows are written again though an SSD has failed and another cannot be read" {
+	rows_again 4 2 3
 }
 
 # The last row of a stripe is followed by the first of the next.

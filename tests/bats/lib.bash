@@ -205,6 +205,7 @@ pool_defaults() {
 	member_sectors=$((64 << 11))		# of each
 	meta_sectors=$((8 << 11))
 	features="unlabelled"
+	missing=				# members, by number
 	background=paused
 }
 pool_defaults
@@ -227,7 +228,7 @@ pool_table() {
 	local i table="0 ${pool_sectors:-8} fusion-pool /dev/mapper/t-meta $block mols $spares $members"
 
 	for ((i = 0; i < members; i++)); do
-		table+=" /dev/mapper/t-m$i 0"
+		if [[ " $missing " == *" $i "* ]]; then table+=" - 0"; else table+=" /dev/mapper/t-m$i 0"; fi
 	done
 	# shellcheck disable=SC2086
 	set -- $features
