@@ -42,6 +42,13 @@ unsigned int fusion_failures_count(struct fusion_pool *pool)
 	return count;
 }
 
+static void failure_out(struct fusion_pool *pool, struct fusion_member *m)
+{
+	WRITE_ONCE(m->use, FUSION_MEMBER_OUT);
+	WRITE_ONCE(pool->failures.out,
+		   pool->failures.out | 1ULL << (m - pool->member));
+}
+
 /* @m is @use, and who waited for that goes on. */
 static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 			   enum fusion_member_use use)
@@ -51,7 +58,10 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 	struct bio *bio;
 
 	spin_lock_irq(&pool->failures.lock);
-	WRITE_ONCE(m->use, use);
+	if (use == FUSION_MEMBER_OUT)
+		failure_out(pool, m);
+	else
+		WRITE_ONCE(m->use, use);
 	aside = m->aside;
 	bio_list_init(&m->aside);
 	spin_unlock_irq(&pool->failures.lock);
@@ -207,24 +217,13 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
 	return READ_ONCE(m->use) == FUSION_MEMBER_OUT ? 0 : -EIO;
 }
 
-u64 fusion_members_out(const struct fusion_pool *pool)
-{
-	u64 out = 0;
-	unsigned int i;
-
-	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_member_out(&pool->member[i]))
-			out |= 1ULL << i;
-	return out;
-}
-
 void fusion_failures_load(struct fusion_pool *pool)
 {
 	unsigned int i;
 
 	for (i = 0; i < pool->layout.n; i++)
 		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
-			pool->member[i].use = FUSION_MEMBER_OUT;
+			failure_out(pool, &pool->member[i]);
 }
 
 void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
@@ -236,7 +235,7 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 		i = fusion_ctz64(missing);
 		if (fusion_member_out(&pool->member[i]))
 			continue;
-		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_OUT);
+		failure_out(pool, &pool->member[i]);
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
 		if (fusion_failures_count(pool) < max) {
 			super->member[i] = FUSION_MEMBER_MISSING;

@@ -35,7 +35,10 @@
 void fusion_failures_init(struct fusion_pool *pool);
 
 /* The members that are out. */
-u64 fusion_members_out(const struct fusion_pool *pool);
+static inline u64 fusion_members_out(const struct fusion_pool *pool)
+{
+	return READ_ONCE(pool->failures.out);
+}
 
 /* What the metadata says, as the pool is loaded. */
 void fusion_failures_load(struct fusion_pool *pool);

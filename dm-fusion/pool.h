@@ -175,6 +175,7 @@ struct fusion_failures {
 	struct work_struct work;
 	wait_queue_head_t settled;
 	u64 begun, kept;		/* members; under the commit mutex */
+	u64 out;			/* members, read on every write; under the lock */
 };
 
 /* recover.c: pages that could not be read where they are */

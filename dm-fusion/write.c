@@ -225,8 +225,10 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	struct fusion_mirror *mirror = io->mirror;
 	struct bio *bio = io->bio;
 
-	while (own < mirrors && fusion_member_out(fusion_member_at(pool, place[own])))
-		own++;
+	if (unlikely(fusion_members_out(pool)))
+		while (own < mirrors &&
+		       fusion_member_out(fusion_member_at(pool, place[own])))
+			own++;
 
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;

@@ -200,7 +200,7 @@ half_step() {
 @test "pages are overwritten at each step of merging" {
 	raid_volume 4
 	ends=0
-	for ((n = 1; n < 40 && ends < 2; n++)); do
+	for ((n = 1 + turn; n < 40 && ends < 2; n += 2)); do
 		for b in {0..5}; do
 			write $((b * 16 + (b + n) % 16)) 1
 		done
@@ -280,7 +280,7 @@ power_at_steps() {
 	random 512 >"$model"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
 	message convert
-	for ((n = 1; n < 40; n += 2)); do
+	for ((n = 1 + 2 * turn; n < 40; n += 4)); do
 		for b in {0..5}; do
 			write $((b * 48 + (b + n) % 14)) 3
 		done

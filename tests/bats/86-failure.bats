@@ -36,7 +36,7 @@ write_all_kinds() {
 }
 
 @test "an SSD fails, and the rest of the pool goes on" {
-	for ssd in 0 5; do
+	for ssd in "$turn" $((turn + 5)); do
 		raid_volume 4
 		write_all_kinds
 		[ "$(states)" = oooooooo ]
