@@ -45,7 +45,8 @@ void fusion_failures_load(struct fusion_pool *pool);
 
 /*
  * The pool's activation: members in @missing have no devices.  They are recorded with its
- * commit; where that are more than can be done without the pool becomes read-only.
+ * commit; where that are more than can be done without the pool becomes read-only.  Under the commit
+ * mutex.
  */
 void fusion_failures_missing(struct fusion_pool *pool, u64 missing);
 

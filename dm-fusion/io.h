@@ -148,20 +148,6 @@ struct fusion_read_source {
 	unsigned int pages;		/* that are there */
 };
 
-/* Leave the first replica, of those on members that are not out. */
-static inline void fusion_source_first(struct fusion_pool *pool,
-				       struct fusion_read_source *src)
-{
-	unsigned int i;
-
-	for (i = 0; i < FUSION_MAX_PARITY && src->mirror[i]; i++) {
-		if (!fusion_member_out(fusion_member_at(pool, src->place)))
-			break;
-		src->place = src->mirror[i];
-	}
-	src->mirror[0] = 0;
-}
-
 enum fusion_read_find { FUSION_READ_FOUND, FUSION_READ_MISS, FUSION_READ_UNSYNCED };
 
 /*

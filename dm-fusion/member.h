@@ -29,7 +29,7 @@ struct fusion_member {
 	/* Read on every I/O; changed only while the pool is suspended. */
 	struct block_device *bdev;
 	sector_t offset_sectors;	/* of the first band */
-	/* This once or twice in a member's life, under failures.lock. */
+	/* This once or twice in a member's life: see failure.c. */
 	enum fusion_member_use use;
 	struct bio_list aside;		/* under failures.lock; see there */
 

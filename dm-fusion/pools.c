@@ -308,7 +308,8 @@ static int pool_first_activation(struct fusion_pool *pool)
 
 	if (fusion_pool_mode(pool) >= FUSION_RO) {
 		/* nothing can be resynced: primaries count */
-		pool->unsynced_generation = U32_MAX;
+		pool->unsynced_generation = super->flags & FUSION_SUPER_CLEAN ?
+			max(super->unsynced_generation, 1U) : U32_MAX;
 		return 0;
 	}
 	super->generation++;
@@ -329,7 +330,9 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	int r = 0;
 
+	mutex_lock(&pool->commit_lock);
 	fusion_failures_missing(pool, missing);
+	mutex_unlock(&pool->commit_lock);
 	if (!pool->activated) {
 		r = pool_first_activation(pool);
 		if (r)

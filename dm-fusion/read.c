@@ -99,6 +99,19 @@ static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src
 		src->place = src->mirror[1];
 }
 
+/* Of the replicas, take the first on a member that is not out, and no other. */
+static void read_first(struct fusion_pool *pool, struct fusion_read_source *src)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_PARITY && src->mirror[i]; i++) {
+		if (!fusion_member_out(fusion_member_at(pool, src->place)))
+			break;
+		src->place = src->mirror[i];
+	}
+	src->mirror[0] = 0;
+}
+
 /* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct bio *bio,
 		     struct fusion_read_source *src)
@@ -146,7 +159,7 @@ static void read_parts(struct fusion_io *io)
 			continue;
 		case FUSION_READ_UNSYNCED:
 			/* only the first counts if it could not be synced */
-			fusion_source_first(pool, &src);
+			read_first(pool, &src);
 			break;
 		case FUSION_READ_FOUND:
 			read_choose(pool, &src);

@@ -23,7 +23,7 @@
 struct fusion_reconstruct {
 	struct fusion_stripe *stripe;	/* memory */
 	struct fusion_read_source src;
-	bool unsynced;			/* its stripe does not count */
+	bool unsynced;			/* replicas may differ: the first that can be read counts */
 	unsigned int slot;		/* of the memory, that the pages are in */
 };
 

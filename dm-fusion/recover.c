@@ -41,8 +41,6 @@ static int recover_look(struct recover *r)
 		}
 	}
 	r->from.unsynced = found == FUSION_READ_UNSYNCED;
-	if (r->from.unsynced)
-		fusion_source_first(pool, &r->from.src);
 	/* what they are in is known to the commit of this one, or before */
 	r->number = READ_ONCE(pool->epochs.current_number);
 	return 0;

@@ -636,9 +636,12 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 	struct fusion_pool *pool = io->volume->pool;
 
 	if (!io->primary_done) {
-		if (unlikely(*status) &&
-		    fusion_failure_aside(pool, io->member, io->bio, status))
-			return DM_ENDIO_INCOMPLETE;
+		if (unlikely(*status)) {
+			if (fusion_write_aside(pool, io->member, io->bio))
+				return DM_ENDIO_INCOMPLETE;
+			/* the member may have failed meanwhile: then it is done */
+			*status = io->bio->bi_status;
+		}
 		io->primary_done = true;
 		fusion_member_end_write(io->member);
 		if (!atomic_dec_and_test(&io->pending))

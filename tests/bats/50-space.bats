@@ -141,7 +141,7 @@ fill_with_queue() {
 	small=$!
 	wait_for 20 held 5
 	release
-	wait $large $small
+	all_end $large $small
 	kill -0 $writer
 	out_of_space
 	blkdiscard /dev/mapper/t-v1

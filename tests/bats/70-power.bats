@@ -145,7 +145,7 @@ readers_agree() {
 		dd if=/dev/mapper/t-v0 bs=4k iflag=direct status=none | md5sum >"$BATS_TEST_TMPDIR/sum$i" 3>&- &
 		pids+=($!)
 	done
-	wait "${pids[@]}"
+	all_end "${pids[@]}"
 	[ "$(cat "$BATS_TEST_TMPDIR"/sum[1-4] | sort -u | wc -l)" -eq 1 ]
 }
 

@@ -185,7 +185,7 @@ all_fits() {
 	wait_for 20 sixteen_done
 	release
 	# shellcheck disable=SC2086
-	wait $pid $pids
+	all_end $pid $pids
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/done")" -eq 24 ]
 	every_block_is abc
 	message convert

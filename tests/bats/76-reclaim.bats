@@ -200,7 +200,7 @@ begin_stripe() {
 # end_writes LARGE GROUPED NEW_TOP: so many more of each, since it began.
 end_writes() {
 	release
-	wait "${writers[@]}"
+	all_end "${writers[@]}"
 	large=$(($(counter large) - large)) grouped=$(($(counter grouped) - grouped)) new_top=$(($(counter new_top) - new_top))
 	echo "$large large writes, $grouped blocks grouped, $new_top new tops"
 	[ "$large $grouped $new_top" = "$*" ]

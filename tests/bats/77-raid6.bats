@@ -252,7 +252,7 @@ page_to() {
 		sum 0 >"$BATS_TEST_TMPDIR/sum$i" 3>&- &
 		pids[i]=$!
 	done
-	wait "${pids[@]}"
+	all_end "${pids[@]}"
 	[ "$(sort -u "$BATS_TEST_TMPDIR"/sum[1-4])" = "$before" ]
 	message convert
 	[ "$(sum 0) $(space replicated)" = "$before 0" ]

@@ -220,7 +220,7 @@ half_step() {
 		} 3>&- &
 		writer=$!
 		release
-		wait $writer $pid
+		all_end $writer $pid
 		as_written
 		parity_fits
 	done

@@ -123,14 +123,20 @@ pages_other() {
 
 @test "what was under way when its SSD failed is answered as what comes later" {
 	raid_volume 4
-	dmsetup message ssd2 0 hold writes
-	write 0 256 3>&- &
-	pid=$!
-	wait_for 20 held 2
+	hold_members
+	pids=()
+	for b in {0..23}; do
+		dd if="$model" of=/dev/mapper/t-v0 bs=4k count=8 skip=$((b * 16)) seek=$((b * 16)) \
+			oflag=direct conv=notrunc status=none 3>&- &
+		pids+=($!)
+	done
+	# some are first on that SSD, some second; the others have not ended then
+	wait_for 20 held 32
 	message fail 2
 	failing writes 2
+	dmsetup message ssd2 0 release
 	release
-	wait $pid
+	all_end "${pids[@]}"
 	[ "$(states)" = oofooooo ]
 	as_written
 }

@@ -195,6 +195,13 @@ stays() {
 # A child, by its id.
 running() { kill -0 "$1" 2>/dev/null; }
 ended() { ! running "$1"; }
+# all_end PID...: without errors (wait says that of the last one only).
+all_end() {
+	local pid
+	for pid; do
+		wait "$pid" || return
+	done
+}
 
 # --- pools by dmsetup, without labels ----------------------------------------
 
