@@ -130,8 +130,9 @@ pages_other() {
 			oflag=direct conv=notrunc status=none 3>&- &
 		pids+=($!)
 	done
-	# some are first on that SSD, some second; the others have not ended then
-	wait_for 20 held 32
+	# one of each at least: the SSD that holds nothing has one of two at most; some are first on
+	# the one that fails, some second, and the others have not ended then
+	wait_for 20 held 24
 	message fail 2
 	failing writes 2
 	dmsetup message ssd2 0 release
@@ -267,8 +268,9 @@ pages_other() {
 @test "SSDs fail while patches are merged" {
 	raid_volume 4 4 2
 	for i in 0 1 2 3; do
-		for b in {0..11}; do
-			write $((b * 64 + b)) 3
+		# in so many stripes that something of each SSD is written
+		for b in {0..31}; do
+			write $((b * 32 + b % 16)) 1
 		done
 		# it fails when the rows have records
 		merge_to_commit 12
