@@ -112,7 +112,7 @@ pages_other() {
 	parity_fits
 	# and is known when it is answered
 	failing writes 3
-	write 0 256
+	write 0 1024
 	power_cut 2
 	stop_pool
 	power_on
