@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Codecs: map entries and member labels.
+ * Codecs: map entries, member labels and records.
  */
 #include "codec.h"
 
 /* The sizes the format promises; tests/unit holds the offsets. */
 static_assert(sizeof(struct fusion_disk_label) == FUSION_LABEL_BYTES, "label");
+static_assert(sizeof(struct fusion_disk_record) == FUSION_LABEL_BYTES, "record");
+static_assert(offsetof(struct fusion_disk_record, crc) ==
+	      offsetof(struct fusion_disk_label, crc), "checksum");
 static_assert(sizeof(struct fusion_disk_class) == 8, "class");
 static_assert(sizeof(struct fusion_disk_member) == 32, "member");
 static_assert(sizeof(struct fusion_disk_super) <= FUSION_META_BLOCK_BYTES,
@@ -77,7 +80,8 @@ bool fusion_place_valid(u64 place, u32 bands, u32 stripes, u32 slots)
 
 /* ---- labels ---- */
 
-static u32 label_crc(const struct fusion_disk_label *label)
+/* Of a label or a record, whose checksums are at the same place. */
+static u32 label_crc(const void *label)
 {
 	static const __le32 zero;
 	const size_t after = offsetof(struct fusion_disk_label, version);
@@ -87,7 +91,7 @@ static u32 label_crc(const struct fusion_disk_label *label)
 				   offsetof(struct fusion_disk_label, crc));
 	crc = fusion_crc32c_append(crc, &zero, sizeof(zero));
 	return fusion_crc32c_append(crc, (const u8 *)label + after,
-				    sizeof(*label) - after);
+				    FUSION_LABEL_BYTES - after);
 }
 
 void fusion_label_seal(struct fusion_disk_label *label)
@@ -201,4 +205,80 @@ const char *fusion_label_strerror(enum fusion_label_error error)
 		return "has a dm-fusion label with unknown features";
 	}
 	return "has a dm-fusion label that cannot be judged";
+}
+
+/* ---- records ---- */
+
+void fusion_record_seal(struct fusion_disk_record *record)
+{
+	memcpy(record->magic, FUSION_RECORD_MAGIC, sizeof(record->magic));
+	record->version = cpu_to_le32(FUSION_FORMAT_VERSION);
+	record->crc = cpu_to_le32(label_crc(record));
+}
+
+struct fusion_states fusion_record_states(const struct fusion_disk_record *record,
+					  const u8 *pool_uuid)
+{
+	struct fusion_states states = { 0 };
+	unsigned int i;
+
+	if (memcmp(record->magic, FUSION_RECORD_MAGIC, sizeof(record->magic)) ||
+	    le32_to_cpu(record->crc) != label_crc(record) ||
+	    memcmp(record->pool_uuid, pool_uuid, sizeof(record->pool_uuid)))
+		return states;
+	if (le32_to_cpu(record->version) != FUSION_FORMAT_VERSION) {
+		states.generation = ~0ULL;
+		return states;
+	}
+	states.generation = le64_to_cpu(record->generation);
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+		if (record->state[i] == FUSION_MEMBER_OK)
+			states.used |= 1ULL << i;
+	return states;
+}
+
+/* Do all that are there have what @s says, who it says are used, or something newer? */
+static bool states_complete(const struct fusion_states *states, unsigned int n,
+			    const struct fusion_states *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (states[i].generation && s->used >> i & 1 &&
+		    states[i].generation <= s->generation &&
+		    (states[i].generation != s->generation ||
+		     states[i].used != s->used))
+			return false;
+	return true;
+}
+
+/* Of the same generation more than half of the members can be used by one only. */
+static bool states_newer(const struct fusion_states *a,
+			 const struct fusion_states *b, u64 there)
+{
+	return a->generation > b->generation ||
+		(a->generation == b->generation &&
+		 fusion_popcount64(a->used & there) >
+		 fusion_popcount64(b->used & there));
+}
+
+struct fusion_states fusion_states_choose(const struct fusion_states *states,
+					  unsigned int n)
+{
+	struct fusion_states chosen = { 0 }, newest = { 0 };
+	unsigned int i;
+	u64 there = 0;
+
+	for (i = 0; i < n; i++)
+		if (states[i].generation)
+			there |= 1ULL << i;
+	for (i = 0; i < n; i++) {
+		if (states_newer(&states[i], &newest, there))
+			newest = states[i];
+		if (states_newer(&states[i], &chosen, there) &&
+		    states_complete(states, n, &states[i]))
+			chosen = states[i];
+	}
+	/* damaged, or made up: then nothing older may be used */
+	return chosen.generation && newest.generation != ~0ULL ? chosen : newest;
 }

@@ -91,4 +91,34 @@ enum fusion_label_error fusion_label_check(const struct fusion_disk_label *label
 /* A sentence's end for each error: "has no dm-fusion label", ... */
 const char *fusion_label_strerror(enum fusion_label_error error);
 
+/* ---- member records ---- */
+
+/* What a record says of the members' states, as far as it matters which record counts. */
+struct fusion_states {
+	u64 generation;			/* 0: no record; ~0: one of a newer format */
+	u64 used;			/* members that are OK, a bit each */
+};
+
+/* Fill in magic, version and checksum of @record. */
+void fusion_record_seal(struct fusion_disk_record *record);
+
+/*
+ * Read one copy as it was read: if it is not one of the pool with that UUID, or damaged,
+ * generation 0; if it is of a newer format ~0.
+ */
+struct fusion_states fusion_record_states(const struct fusion_disk_record *record,
+					  const u8 *pool_uuid);
+
+/*
+ * Which of @n members' records counts: the newest that all members have that are there and
+ * that it says are used, or a newer one.  Another was not acted upon: the power failed
+ * while it was written, and others may have gone on without it.  So what counts is what was
+ * acted upon last, if more than half of all members are there that it says are used: of
+ * these at least one has acted upon whatever others have.
+ *
+ * Generation 0: there is none; ~0: there is one that is newer than this code.
+ */
+struct fusion_states fusion_states_choose(const struct fusion_states *states,
+					  unsigned int n);
+
 #endif /* DM_FUSION_CODEC_H */

@@ -5,6 +5,7 @@
 #include "commit.h"
 #include "failure.h"
 #include "mode.h"
+#include "record.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -40,6 +41,15 @@ unsigned int fusion_failures_count(struct fusion_pool *pool)
 	for (i = 0; i < pool->layout.n; i++)
 		count += fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK;
 	return count;
+}
+
+/* Member @i is @state, from the next commit on. */
+static void member_change(struct fusion_md_super *super, unsigned int i,
+			  enum fusion_member_state state)
+{
+	super->member[i] = state;
+	super->states_generation++;
+	super->incompat |= FUSION_INCOMPAT_FAILURES;
 }
 
 static void failure_out(struct fusion_pool *pool, struct fusion_member *m)
@@ -84,8 +94,7 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
 		if (fusion_failures_count(pool) < failures_max(pool) &&
 		    fusion_pool_writable(pool)) {
-			super->member[i] = FUSION_MEMBER_FAILED;
-			super->incompat |= FUSION_INCOMPAT_FAILURES;
+			member_change(super, i, FUSION_MEMBER_FAILED);
 			pool->failures.begun |= 1ULL << i;
 		} else {
 			pool->failures.kept |= 1ULL << i;
@@ -95,6 +104,27 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 	return r;
 }
 
+static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
+{
+	lockdep_assert_held(&pool->failures.lock);
+	if (m->use != FUSION_MEMBER_IN)
+		return;
+	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
+	/* who waits for it may have a grace reference */
+	fusion_grace_hurry(&pool->grace);
+	queue_work(pool->commit_wq, &pool->failures.work);
+}
+
+void fusion_failures_record(struct fusion_pool *pool)
+{
+	u64 failed = fusion_records_write(pool);
+
+	spin_lock_irq(&pool->failures.lock);
+	for (; failed; failed &= failed - 1)
+		failure_found(pool, &pool->member[fusion_ctz64(failed)]);
+	spin_unlock_irq(&pool->failures.lock);
+}
+
 void fusion_failures_end(struct fusion_pool *pool, int r)
 {
 	u64 begun = pool->failures.begun, left = begun | pool->failures.kept;
@@ -102,6 +132,8 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 	lockdep_assert_held(&pool->commit_lock);
 	pool->failures.begun = 0;
 	pool->failures.kept = 0;
+	if (begun && !r)
+		fusion_failures_record(pool);
 	for (; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 		struct fusion_member *m = &pool->member[i];
@@ -175,17 +207,6 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 	return r;
 }
 
-static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
-{
-	lockdep_assert_held(&pool->failures.lock);
-	if (m->use != FUSION_MEMBER_IN)
-		return;
-	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
-	/* who waits for it may have a grace reference */
-	fusion_grace_hurry(&pool->grace);
-	queue_work(pool->commit_wq, &pool->failures.work);
-}
-
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
 			  struct bio *bio, blk_status_t *status)
 {
@@ -237,12 +258,10 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 			continue;
 		failure_out(pool, &pool->member[i]);
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
-		if (fusion_failures_count(pool) < max) {
-			super->member[i] = FUSION_MEMBER_MISSING;
-			super->incompat |= FUSION_INCOMPAT_FAILURES;
-		} else {
+		if (fusion_failures_count(pool) < max)
+			member_change(super, i, FUSION_MEMBER_MISSING);
+		else
 			beyond++;
-		}
 	}
 	if (!beyond || !fusion_pool_writable(pool))
 		return;

@@ -4,11 +4,12 @@
  *
  * A member fails when a write to it, or a flush of it, ends with an error.  From then on
  * what is on it is not what it should be: the write that failed, and what its cache may
- * have lost.  So that is recorded, in the metadata's superblock, before anybody is told
- * that such a write has ended:
+ * have lost.  So that is recorded, in the metadata's superblock and by the other members
+ * (record.h), before anybody is told that such a write has ended:
  *
  *	OK -> FAILING		an error: the write that had it is put aside
- *	FAILING -> FAILED	the commit with its state: such writes count as done
+ *	FAILING -> FAILED	the commit with its state, and the records: such writes
+ *				count as done
  *	FAILING -> KEPT		it cannot be recorded, or more members would be failed than
  *				each class has parities: such writes end with their error
  *
@@ -42,6 +43,12 @@ static inline u64 fusion_members_out(const struct fusion_pool *pool)
 
 /* What the metadata says, as the pool is loaded. */
 void fusion_failures_load(struct fusion_pool *pool);
+
+/*
+ * Have the members record the states that are committed: who cannot has failed, too.  Under
+ * the commit mutex; sleeps.
+ */
+void fusion_failures_record(struct fusion_pool *pool);
 
 /*
  * The pool's activation: members in @missing have no devices.  They are recorded with its

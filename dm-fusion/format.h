@@ -7,9 +7,9 @@
  * A member:
  *
  *	0		label, first copy
- *	256 KiB		member record, first copy (reserved)
+ *	256 KiB		member record, first copy
  *	512 KiB		label, second copy
- *	768 KiB		member record, second copy (reserved)
+ *	768 KiB		member record, second copy
  *	1 MiB		dm-raid's superblock for the metadata slice, if any,
  *			then the slice itself
  *	data_offset	bands
@@ -187,6 +187,33 @@ struct fusion_disk_label {
 
 #define FUSION_LAYOUT_MOLS	0
 
+/* ---- member record ---- */
+
+#define FUSION_RECORD_MAGIC	"dm-fusion record"	/* 16 bytes, no zero */
+
+enum fusion_member_state {
+	FUSION_MEMBER_OK = 0,
+	FUSION_MEMBER_MISSING = 1,
+	FUSION_MEMBER_FAILED = 2,
+};
+
+/*
+ * One of the two copies of a member's record, which is the same on all members: which of
+ * them are used.  The module writes it, after the metadata that says the same: metadata of
+ * a lower generation than a record is old, and must not be used.  @crc is as the label's.
+ */
+struct fusion_disk_record {
+	u8 magic[16];
+	__le32 crc;
+	__le32 version;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	__le64 generation;		/* of the states; from 1 */
+	__le16 members;			/* n */
+	u8 reserved0[6];
+	u8 state[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
+	u8 reserved[FUSION_LABEL_BYTES - 120];
+};
+
 /* ---- superblock ---- */
 
 #define FUSION_SUPER_MAGIC	0x1f0510d2a1df05e1ULL
@@ -216,12 +243,6 @@ struct fusion_disk_label {
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
 					 FUSION_INCOMPAT_ROWS | \
 					 FUSION_INCOMPAT_FAILURES)
-
-enum fusion_member_state {
-	FUSION_MEMBER_OK = 0,
-	FUSION_MEMBER_MISSING = 1,
-	FUSION_MEMBER_FAILED = 2,
-};
 
 struct fusion_disk_class {
 	u8 data;			/* 0: entry not in use */
@@ -287,7 +308,8 @@ struct fusion_disk_super {
 	__le64 raid_slots;		/* all slots of raid_stripes */
 	__le64 raid_parity_slots;
 	__le64 patch_pages;		/* mirrors not counted */
-	__le64 reserved1[7];
+	__le64 states_generation;	/* of the members' states: see their records */
+	__le64 reserved1[6];
 
 	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
 	struct fusion_disk_member member[FUSION_MAX_MEMBERS];

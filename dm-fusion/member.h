@@ -15,7 +15,7 @@
 #include <linux/cache.h>
 #include <linux/device-mapper.h>
 
-#include "format.h"
+#include "codec.h"
 
 /* What a member is used for: see failure.h. */
 enum fusion_member_use {
@@ -114,11 +114,22 @@ int fusion_page_io(struct block_device *bdev, sector_t sector,
 		   struct page *page, unsigned int bytes, blk_opf_t opf);
 
 /*
- * Read and check the label of a member: the first copy that is good.  On
- * error *@error says why neither is.  Sleeps.
+ * Write @record to those members in @which, all at once: one copy after the other, so that
+ * a power cut leaves one of them whole.  Returns those that failed.  Sleeps.
  */
-int fusion_member_read_label(struct block_device *bdev,
-			     struct fusion_disk_label *label,
+u64 fusion_members_write_record(struct fusion_member *members, u64 which,
+				struct page *record);
+
+/*
+ * Read and check the label of a member, to the begin of @page: the first copy that is good.
+ * On error *@error says why neither is.  Sleeps.
+ */
+int fusion_member_read_label(struct block_device *bdev, struct page *page,
 			     const char **error);
+
+/* The newer copy of a member's record, as fusion_record_states().  Sleeps. */
+struct fusion_states fusion_member_read_record(struct block_device *bdev,
+					       struct page *page,
+					       const u8 *pool_uuid);
 
 #endif /* DM_FUSION_MEMBER_H */

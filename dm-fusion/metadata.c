@@ -236,6 +236,10 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	u32 i;
 	int r;
 
+	if (config->states_generation) {
+		*error = "Metadata is empty, but the members have been used with some";
+		return -EINVAL;
+	}
 	if (config->incomplete) {
 		*error = "A new pool needs all its members";
 		return -EINVAL;
@@ -248,6 +252,7 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	bands = config->member_chunks / fusion_band_chunks(l, s->band_units);
 	s->bands = min_t(u64, bands, FUSION_MAX_BANDS);
 	s->flags = FUSION_SUPER_CLEAN;
+	s->states_generation = 1;
 	if (config->labelled)
 		s->compat = FUSION_COMPAT_LABELLED;
 
@@ -447,6 +452,11 @@ bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 {
 	return !memcmp(md->disk.pool_uuid, pool_uuid, FUSION_UUID_BYTES) &&
 		fusion_super_has_members(&md->disk, uuid);
+}
+
+void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid)
+{
+	memcpy(uuid, md->disk.pool_uuid, FUSION_UUID_BYTES);
 }
 
 /* ---- readers ---- */

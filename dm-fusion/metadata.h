@@ -47,6 +47,8 @@ int fusion_md_usage(struct fusion_md *md, u64 *free_blocks, u64 *blocks);
 /* Are these the UUIDs that it was formatted with? */
 bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 			    const u8 uuid[][FUSION_UUID_BYTES]);
+/* Of the pool: FUSION_UUID_BYTES. */
+void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid);
 
 /* ---- readers of the last commit ---- */
 

@@ -3,6 +3,7 @@
  * The pool's table line.  See pool-table.h.
  */
 #include <linux/log2.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "pool-table.h"
@@ -159,58 +160,88 @@ int fusion_pool_table_parse(struct fusion_pool_table *t, struct dm_target *ti,
 	return parse_features(ti, as, t);
 }
 
-/* The labels of all members that are there, against the table line and each other. */
-static int check_labels(struct dm_target *ti, struct fusion_pool_table *t,
+/* What is wrong with the label of member @i; NULL: nothing. */
+static char *label_wrong(const struct fusion_disk_label *label,
+			 const struct fusion_pool_table *t, unsigned int i,
+			 const struct fusion_pool_config *config)
+{
+	if (memcmp(config->pool_uuid, label->pool_uuid,
+		   sizeof(config->pool_uuid)))
+		return "A member's label is of another pool";
+	if (le16_to_cpu(label->index) != i)
+		return "A member's label has another index";
+	if (le16_to_cpu(label->members) != t->n ||
+	    le16_to_cpu(label->spares) != t->spares ||
+	    le32_to_cpu(label->block_sectors) != t->block_sectors ||
+	    le64_to_cpu(label->data_offset_sectors) != t->member[i].offset_sectors)
+		return "A member's label has another geometry";
+	if (le32_to_cpu(label->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
+		return "A member's label has features this module cannot write";
+	return NULL;
+}
+
+/* The label and the record of member @i, by @page.  The @first's pool is that of all. */
+static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
+		       unsigned int i, bool first, struct page *page,
+		       struct fusion_pool_config *config,
+		       struct fusion_states *states)
+{
+	const struct fusion_disk_label *label = page_address(page);
+	struct block_device *bdev = t->member[i].dev->bdev;
+	const char *why;
+	char *wrong;
+	int r;
+
+	r = fusion_member_read_label(bdev, page, &why);
+	if (r) {
+		DMERR("member %u, %pg: label %s", i, bdev, why);
+		ti->error = "A member has no good label";
+		return r;
+	}
+	if (first)
+		memcpy(config->pool_uuid, label->pool_uuid,
+		       sizeof(config->pool_uuid));
+	memcpy(config->member_uuid[i], label->member_uuid,
+	       sizeof(config->member_uuid[i]));
+	wrong = label_wrong(label, t, i, config);
+	if (wrong) {
+		DMERR("member %u, %pg: %s", i, bdev, wrong);
+		ti->error = wrong;
+		return -EINVAL;
+	}
+	*states = fusion_member_read_record(bdev, page, config->pool_uuid);
+	config->states_seen = max(config->states_seen, states->generation);
+	return 0;
+}
+
+/* Of all members that are there: against the table line and each other. */
+static int check_labels(struct dm_target *ti, const struct fusion_pool_table *t,
 			struct fusion_pool_config *config)
 {
-	struct fusion_disk_label *label;
-	const char *wrong = NULL;
+	struct fusion_states *states;
 	bool first = true;
+	struct page *page;
 	unsigned int i;
 	int r = 0;
 
-	label = kmalloc(sizeof(*label), GFP_KERNEL);
-	if (!label) {
+	page = alloc_page(GFP_KERNEL);
+	states = kcalloc(t->n, sizeof(*states), GFP_KERNEL);
+	if (!page || !states) {
 		ti->error = "Out of memory";
-		return -ENOMEM;
+		r = -ENOMEM;
 	}
 	for (i = 0; i < t->n && !r; i++) {
-		struct block_device *bdev;
-
 		if (!t->member[i].dev)
 			continue;
-		bdev = t->member[i].dev->bdev;
-		r = fusion_member_read_label(bdev, label, &wrong);
-		if (r) {
-			DMERR("member %u, %pg: label %s", i, bdev, wrong);
-			ti->error = "A member has no good label";
-			break;
-		}
-		if (first)
-			memcpy(config->pool_uuid, label->pool_uuid,
-			       sizeof(config->pool_uuid));
+		r = check_label(ti, t, i, first, page, config, &states[i]);
 		first = false;
-		memcpy(config->member_uuid[i], label->member_uuid,
-		       sizeof(config->member_uuid[i]));
-		if (memcmp(config->pool_uuid, label->pool_uuid,
-			   sizeof(config->pool_uuid)))
-			ti->error = "A member's label is of another pool";
-		else if (le16_to_cpu(label->index) != i)
-			ti->error = "A member's label has another index";
-		else if (le16_to_cpu(label->members) != t->n ||
-			 le16_to_cpu(label->spares) != t->spares ||
-			 le32_to_cpu(label->block_sectors) != t->block_sectors ||
-			 le64_to_cpu(label->data_offset_sectors) !=
-			 t->member[i].offset_sectors)
-			ti->error = "A member's label has another geometry";
-		else if (le32_to_cpu(label->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
-			ti->error = "A member's label has features this module cannot write";
-		else
-			continue;
-		DMERR("member %u, %pg: %s", i, bdev, ti->error);
-		r = -EINVAL;
 	}
-	kfree(label);
+	if (!r)
+		config->states_generation =
+			fusion_states_choose(states, t->n).generation;
+	kfree(states);
+	if (page)
+		__free_page(page);
 	return r;
 }
 

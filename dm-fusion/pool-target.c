@@ -38,6 +38,8 @@ static int check_same_pool(struct dm_target *ti, struct fusion_pool *pool,
 	else if (config->labelled && !fusion_md_same_members(pool->md, config->pool_uuid,
 							     config->member_uuid))
 		ti->error = "Members are not those of the pool";
+	else if (config->states_generation > super->states_generation)
+		ti->error = "Members have recorded what the pool does not know";
 	else if ((u64)super->bands * pool->space.band_chunks >
 		 config->member_chunks)
 		ti->error = "A member is too small for the pool";

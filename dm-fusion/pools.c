@@ -12,6 +12,7 @@
 #include "passdown.h"
 #include "pools.h"
 #include "reclaim.h"
+#include "record.h"
 #include "destage.h"
 #include "scrub.h"
 #include "set-table.h"
@@ -79,6 +80,7 @@ static int pool_open_metadata(struct fusion_pool *pool,
 		.member_chunks = config->member_chunks,
 		.incomplete = config->missing,
 		.labelled = config->labelled,
+		.states_generation = config->states_generation,
 	};
 
 	memcpy(md.pool_uuid, config->pool_uuid, sizeof(md.pool_uuid));
@@ -147,6 +149,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	pool->block_shift = ilog2(config->block_sectors);
 	pool->block_pages = config->block_sectors / FUSION_PAGE_SECTORS;
 	pool->unsynced_generation = 1;
+	pool->states_seen = config->states_seen;
 	fusion_volumes_init(pool);
 	INIT_LIST_HEAD(&pool->targets);
 	INIT_WORK(&pool->delete_work, delete_work);
@@ -198,6 +201,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = fusion_passdown_init(pool);
 	if (r)
 		goto bad_passdown;
+	r = fusion_records_init(pool);
+	if (r)
+		goto bad_records;
 	r = fusion_commit_init(pool);
 	if (r)
 		goto bad_commit;
@@ -215,6 +221,8 @@ bad_volumes:
 	fusion_volumes_exit(pool);
 	fusion_commit_exit(pool);
 bad_commit:
+	fusion_records_exit(pool);
+bad_records:
 	fusion_passdown_exit(pool);
 bad_passdown:
 	fusion_reclaim_exit(pool);
@@ -251,6 +259,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_large_exit(pool);
 	fusion_stripe_background_exit(pool);
 	fusion_commit_exit(pool);
+	fusion_records_exit(pool);
 	fusion_reclaim_exit(pool);
 	fusion_compact_exit(pool);
 	fusion_passdown_exit(pool);
@@ -312,6 +321,9 @@ static int pool_first_activation(struct fusion_pool *pool)
 			max(super->unsynced_generation, 1U) : U32_MAX;
 		return 0;
 	}
+	/* one that does not count: it must not be taken for newer than what comes */
+	if (super->states_generation < pool->states_seen)
+		super->states_generation = pool->states_seen + 1;
 	super->generation++;
 	if (!super->unsynced_generation)
 		super->unsynced_generation = 1;
@@ -342,6 +354,8 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 		mutex_lock(&pool->commit_lock);
 		super->flags &= ~FUSION_SUPER_CLEAN;
 		r = fusion_commit_transaction(pool);
+		if (!r)
+			fusion_failures_record(pool);
 		mutex_unlock(&pool->commit_lock);
 	}
 	if (r)

@@ -19,6 +19,8 @@ struct fusion_pool_config {
 	u64 member_chunks;		/* blocks that fit the smallest member */
 	u64 missing;			/* members; of these nothing is known */
 	bool labelled;
+	u64 states_generation;		/* of the records: see fusion_states_choose() */
+	u64 states_seen;		/* the newest of all */
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };

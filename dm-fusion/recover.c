@@ -59,14 +59,15 @@ static void repair_others(struct fusion_reconstruct *from, int good)
 	struct fusion_pool *pool = from->stripe->pool;
 	int i, count = fusion_replicas(from);
 
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
 		if (fusion_member_out(fusion_member_at(pool, fusion_replica(from, i))))
 			continue;
-		else if (i < good || (i > good &&
+		if (i < good || (i > good &&
 				 !fusion_replica_io(from, 1, i, REQ_OP_READ)))
 			fusion_reconstruct_count(from, fusion_replica(from, i),
 						 fusion_replica_io(from, 0, i,
 								   REQ_OP_WRITE));
+	}
 }
 
 /*

@@ -33,6 +33,7 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->raid_slots = cpu_to_le64(s->raid_slots);
 	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
 	disk->patch_pages = cpu_to_le64(s->patch_pages);
+	disk->states_generation = cpu_to_le64(s->states_generation);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
 		disk->member[i].state = cpu_to_le32(s->member[i]);
@@ -65,6 +66,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->raid_slots = le64_to_cpu(disk->raid_slots);
 	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
+	s->states_generation = le64_to_cpu(disk->states_generation);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
 		s->member[i] = le32_to_cpu(disk->member[i].state);
@@ -137,6 +139,8 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 	if (config->labelled &&
 	    !fusion_super_has_members(disk, config->member_uuid))
 		return "A member is not the one the metadata knows";
+	if (le64_to_cpu(disk->states_generation) < config->states_generation)
+		return "Metadata is older than what the members have recorded";
 	if (!units || !bands || bands > FUSION_MAX_BANDS ||
 	    units < fusion_layout_max_width(l) ||
 	    (u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) >

@@ -27,6 +27,7 @@ struct fusion_md_config {
 	u64 member_chunks;		/* blocks that fit the smallest member */
 	bool incomplete;		/* members are missing: their uuids are zero */
 	bool labelled;
+	u64 states_generation;		/* of the members' records; 0: there are none */
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };
@@ -48,6 +49,7 @@ struct fusion_md_super {
 	u64 raid_slots;
 	u64 raid_parity_slots;
 	u64 patch_pages;
+	u64 states_generation;		/* counts changes of @member */
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 };

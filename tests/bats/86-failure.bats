@@ -13,11 +13,6 @@ test_teardown() {
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 
-# states: of the members, a letter each.
-states() {
-	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed|missing)$/)
-		printf "%s", substr($(i + 1), 1, 1) } END { print "" }'
-}
 # dead SSD...: nothing works on these.
 dead() {
 	failing reads "$@"
@@ -312,7 +307,6 @@ pages_other() {
 	[ "$(mode)" = rw ]
 }
 
-states_are() { [ "$(states)" = "$1" ]; }
 more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
 
 # bats test_tags=smp

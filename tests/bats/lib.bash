@@ -308,6 +308,13 @@ counter() {
 	echo "${all%% *}"
 }
 
+# states: of the members, a letter each.
+states() {
+	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed|missing)$/)
+		printf "%s", substr($(i + 1), 1, 1) } END { print "" }'
+}
+states_are() { [ "$(states)" = "$1" ]; }
+
 none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 
 # A flush of one volume commits everything.

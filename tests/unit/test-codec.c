@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The on-disk format: sizes, offsets, masks, map entries, labels.
+ * The on-disk format: sizes, offsets, masks, map entries, labels, records.
  */
 #include <stdlib.h>
 
@@ -44,6 +44,16 @@ AT(label, created, 200);
 AT(label, member_sectors, 208);
 AT(label, reserved, 216);
 SIZE(label, 4096);
+AT(record, magic, 0);
+AT(record, crc, 16);
+AT(record, version, 20);
+AT(record, pool_uuid, 24);
+AT(record, generation, 40);
+AT(record, members, 48);
+AT(record, reserved0, 50);
+AT(record, state, 56);
+AT(record, reserved, 120);
+SIZE(record, 4096);
 
 AT(class, data, 0);
 AT(class, parity, 1);
@@ -96,7 +106,8 @@ AT(super, replica_slots, 352);
 AT(super, raid_slots, 360);
 AT(super, raid_parity_slots, 368);
 AT(super, patch_pages, 376);
-AT(super, reserved1, 384);
+AT(super, states_generation, 384);
+AT(super, reserved1, 392);
 AT(super, classes, 440);
 AT(super, member, 568);
 SIZE(super, 568 + 64 * 32);
@@ -502,11 +513,11 @@ static void make_label(struct fusion_disk_label *label)
 	fusion_label_seal(label);
 }
 
-static void reseal(struct fusion_disk_label *label)
+/* Of a label, or a record: magic and version may be meant as they are. */
+static void reseal(void *bytes)
 {
-	u8 *bytes = (u8 *)label;
+	struct fusion_disk_label *label = bytes;
 
-	/* Not fusion_label_seal(): magic and version may be meant as they are. */
 	label->crc = 0;
 	label->crc = cpu_to_le32(fusion_crc32c_append(0, bytes, sizeof(*label)));
 }
@@ -897,6 +908,138 @@ static void test_label_strerror(void)
 		      "has no dm-fusion label"), "");
 }
 
+/* ---- records ---- */
+
+static void make_record(struct fusion_disk_record *record)
+{
+	memset(record, 0, sizeof(*record));
+	for (int i = 0; i < FUSION_UUID_BYTES; i++)
+		record->pool_uuid[i] = rnd();
+	record->generation = cpu_to_le64(0x123456789abcULL);
+	record->members = cpu_to_le16(5);
+	record->state[3] = FUSION_MEMBER_FAILED;
+	fusion_record_seal(record);
+}
+
+static u64 generation_of(const struct fusion_disk_record *record, const u8 *uuid)
+{
+	return fusion_record_states(record, uuid).generation;
+}
+
+static void test_record(void)
+{
+	struct fusion_disk_record record, before;
+	u8 uuid[FUSION_UUID_BYTES];
+
+	for (int i = 0; i < 1000; i++) {
+		make_record(&record);
+		memcpy(uuid, record.pool_uuid, sizeof(uuid));
+		CHECK(!memcmp(record.magic, "dm-fusion record", 16), "");
+		CHECK(record.version == cpu_to_le32(1), "");
+		CHECK(generation_of(&record, uuid) == 0x123456789abcULL, "");
+		CHECK(fusion_record_states(&record, uuid).used == ~0x8ULL, "");
+		before = record;
+		reseal(&record);
+		CHECK(!memcmp(&record, &before, sizeof(record)), "crc");
+		/* of another pool */
+		uuid[rnd_below(sizeof(uuid))] ^= 1U << rnd_below(8);
+		CHECK(!generation_of(&record, uuid), "");
+	}
+	/* Of a newer format: what it means is not for us to judge, but it is newer. */
+	record.version = cpu_to_le32(2);
+	reseal(&record);
+	CHECK(generation_of(&record, record.pool_uuid) == ~0ULL, "");
+	record.crc ^= 1;
+	CHECK(!generation_of(&record, record.pool_uuid), "");
+}
+
+/* Damaged, or a label, or nothing. */
+static void test_record_flips(void)
+{
+	struct fusion_disk_record record;
+	struct fusion_disk_label label;
+	u8 uuid[FUSION_UUID_BYTES];
+	u8 *bytes = (u8 *)&record;
+
+	make_record(&record);
+	memcpy(uuid, record.pool_uuid, sizeof(uuid));
+	for (size_t b = 0; b < sizeof(record); b++) {
+		for (int bit = 0; bit < 8; bit++) {
+			bytes[b] ^= 1U << bit;
+			CHECK(!generation_of(&record, uuid), "byte %zu", b);
+			bytes[b] ^= 1U << bit;
+		}
+	}
+	CHECK(generation_of(&record, uuid), "restored");
+	make_label(&label);
+	memcpy(&record, &label, sizeof(record));
+	CHECK(!generation_of(&record, label.pool_uuid), "a label");
+	memset(&record, 0, sizeof(record));
+	CHECK(!generation_of(&record, record.pool_uuid), "blank");
+}
+
+/* So many members, each with a generation, and who that says are used; which counts. */
+static void choose(unsigned int n, const struct fusion_states *states,
+		   u64 generation, u64 used)
+{
+	struct fusion_states chosen = fusion_states_choose(states, n);
+
+	CHECK(chosen.generation == generation && chosen.used == used,
+	      "%llu of %llx, not %llu of %llx",
+	      (unsigned long long)chosen.generation, (unsigned long long)chosen.used,
+	      (unsigned long long)generation, (unsigned long long)used);
+}
+
+static void test_states_choose(void)
+{
+	const struct fusion_states none[4] = { { 0 } };
+	const struct fusion_states equal[4] = {
+		{ 1, 15 }, { 1, 15 }, { 1, 15 }, { 1, 15 }
+	};
+	/* member 3 was left out, and is old */
+	const struct fusion_states old[4] = {
+		{ 2, 7 }, { 2, 7 }, { 2, 7 }, { 1, 15 }
+	};
+	/* the power failed when two had recorded that */
+	const struct fusion_states cut[4] = {
+		{ 2, 7 }, { 2, 7 }, { 1, 15 }, { 1, 15 }
+	};
+	/* who may not have is away */
+	const struct fusion_states away[4] = {
+		{ 2, 7 }, { 2, 7 }, { 0 }, { 1, 15 }
+	};
+	/* it was acted upon, and the next change was cut short */
+	const struct fusion_states next[5] = {
+		{ 3, 7 }, { 3, 7 }, { 2, 15 }, { 2, 15 }, { 1, 31 }
+	};
+	/* one half was cut short, and the other went on */
+	const struct fusion_states halves[5] = {
+		{ 2, 11 }, { 2, 11 }, { 3, 28 }, { 2, 11 }, { 1, 31 }
+	};
+	/* none can have been acted upon */
+	const struct fusion_states tie[5] = {
+		{ 2, 28 }, { 2, 11 }, { 2, 28 }, { 2, 11 }, { 0 }
+	};
+	/* each could have been, as the others are away */
+	const struct fusion_states tie_away[5] = {
+		{ 0 }, { 2, 11 }, { 2, 28 }, { 0 }, { 0 }
+	};
+	const struct fusion_states newer[4] = {
+		{ 2, 7 }, { ~0ULL, 0 }, { 2, 7 }, { 1, 15 }
+	};
+
+	choose(4, none, 0, 0);
+	choose(4, equal, 1, 15);
+	choose(4, old, 2, 7);
+	choose(4, cut, 1, 15);
+	choose(4, away, 2, 7);
+	choose(5, next, 2, 15);
+	choose(5, halves, 2, 11);
+	choose(5, tie, 2, 11);
+	choose(5, tie_away, 2, 11); /* the first: neither is of more than half */
+	choose(4, newer, ~0ULL, 0);
+}
+
 int main(void)
 {
 	RUN(test_crc32c);
@@ -920,5 +1063,8 @@ int main(void)
 	RUN(test_label_garbage);
 	RUN(test_label_blank);
 	RUN(test_label_strerror);
+	RUN(test_record);
+	RUN(test_record_flips);
+	RUN(test_states_choose);
 	return tap_done();
 }

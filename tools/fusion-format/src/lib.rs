@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the tools know of a pool's on-disk format: member labels, the layout's
-//! arithmetic, the size of the metadata and the metadata superblock.
+//! What the tools know of a pool's on-disk format: member labels and records, the
+//! layout's arithmetic, the size of the metadata and the metadata superblock.
 //!
 //! The definitions are the module's own headers and C files; this crate only
 //! wraps them.
@@ -21,10 +21,12 @@ mod crc;
 pub mod label;
 pub mod layout;
 pub mod metadata;
+pub mod record;
 pub mod superblock;
 
 pub use label::{Label, LabelError, Slice};
 pub use layout::Layout;
+pub use record::{MemberState, Record};
 
 /// Bytes in the unit all sizes and offsets of the format are in.
 pub const SECTOR_BYTES: u64 = 512;

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use fusion_format::Label;
+use fusion_format::{Label, MemberState, Record};
 use uuid::Uuid;
 
 use crate::block;
@@ -20,6 +20,7 @@ pub struct FoundMember {
     pub label: Label,
     /// The other copy of its label is damaged or old.
     pub differs: bool,
+    pub record: Option<Record>,
 }
 
 /// All devices whose labels name the same pool.
@@ -30,15 +31,18 @@ pub struct FoundPool {
     pub members: Vec<FoundMember>,
 }
 
-/// A pool with all its members.
+/// A pool that can be started.
 #[derive(Clone, Debug)]
 pub struct Assembled {
     pub uuid: Uuid,
     pub name: String,
-    /// By index.
-    pub members: Vec<FoundMember>,
-    /// Members by leg of the metadata mirror; none: it is on a device of its own.
-    pub legs: Vec<usize>,
+    /// What the labels of all members agree on.
+    pub label: Label,
+    /// By index; None: it is missing.
+    pub members: Vec<Option<FoundMember>>,
+    /// Members by leg of the metadata mirror; None: its slice is missing, or may be old.
+    /// None at all: the metadata is on a device of its own.
+    pub legs: Vec<Option<usize>>,
     pub hot_spares: Vec<FoundMember>,
 }
 
@@ -61,24 +65,80 @@ impl FoundPool {
             .collect()
     }
 
-    /// Checks that everything is there, once, and fits together.
-    pub fn assemble(&self) -> Result<Assembled> {
+    /// Which of the members' records counts for all of them.
+    pub fn record(&self) -> Option<&Record> {
+        let mut records = vec![None; self.members.first()?.label.members.into()];
+        for member in &self.members {
+            let place = member
+                .label
+                .index
+                .and_then(|index| records.get_mut(usize::from(index)));
+            if let Some(place) = place {
+                *place = member.record.as_ref();
+            }
+        }
+        Record::choose(&records)
+    }
+
+    /// Checks that what there is fits together, and that it is more than half of the
+    /// pool, unless `force`.
+    pub fn assemble(&self, force: bool) -> Result<Assembled> {
         self.check_agreement()?;
         self.check_indexes()?;
-        let (mut members, hot_spares): (Vec<FoundMember>, Vec<FoundMember>) = self
-            .members
-            .iter()
-            .cloned()
-            .partition(|member| member.label.index.is_some());
-        members.sort_by_key(|member| member.label.index);
-        let legs = self.legs(&members)?;
+        let Some(first) = self.members.first() else {
+            bail!("pool {} has no members: attach them", self.name);
+        };
+        let label = first.label.clone();
+        self.check_majority(&label, force)?;
+        let mut members = vec![None; label.members.into()];
+        let mut hot_spares = Vec::new();
+        for member in &self.members {
+            match member.label.index {
+                Some(index) => members[usize::from(index)] = Some(member.clone()),
+                None => hot_spares.push(member.clone()),
+            }
+        }
+        let legs = self.legs(&label, &members)?;
         Ok(Assembled {
             uuid: self.uuid,
             name: self.name.clone(),
+            label,
             members,
             legs,
             hot_spares,
         })
+    }
+
+    /// More than half of the members must be there, and be used: then the record is what was
+    /// acted upon last, and the others cannot go on without these.
+    fn check_majority(&self, label: &Label, force: bool) -> Result<()> {
+        let record = self.record();
+        if record.is_some_and(|record| record.generation == u64::MAX) {
+            bail!(
+                "the members of pool {} carry records of a newer version: use that version's tools",
+                self.name
+            );
+        }
+        let used = self
+            .members
+            .iter()
+            .filter_map(|member| member.label.index)
+            .filter(|&index| Record::state(record, index.into()) == MemberState::Ok)
+            .count();
+        if used * 2 > label.members.into() || force {
+            return Ok(());
+        }
+        bail!(
+            "of the {} members of pool {} only {used} are there that were used last{}: attach the \
+             rest and try again, or give --force if it is certain that they did not go on without \
+             these",
+            label.members,
+            self.name,
+            match lacks(&self.missing()) {
+                Some(text) => format!(" (it lacks {text})"),
+                None => String::new(),
+            }
+        );
     }
 
     /// Labels that disagree are of different times: one of them is stale.
@@ -140,49 +200,62 @@ impl FoundPool {
                 );
             }
         }
-        let missing = self.missing();
-        if !missing.is_empty() {
-            let indexes: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            bail!(
-                "pool {} lacks its member{} {}: attach {} and try again (this version cannot start \
-                 a pool with members missing)",
-                self.name,
-                if missing.len() == 1 { "" } else { "s" },
-                indexes.join(", "),
-                if missing.len() == 1 { "it" } else { "them" }
-            );
-        }
         Ok(())
     }
 
-    fn legs(&self, members: &[FoundMember]) -> Result<Vec<usize>> {
-        let count = members.first().map_or(0, |first| first.label.legs);
-        (0..count)
-            .map(|leg| {
-                let found = members
-                    .iter()
-                    .position(|member| member.label.slice.leg == Some(leg));
-                match found {
-                    Some(index) => Ok(index),
-                    None => bail!(
-                        "no member of pool {} has slice {leg} of its metadata: its labels were \
-                         changed by something else",
-                        self.name
-                    ),
-                }
-            })
-            .collect()
+    /// What was not used any more at the last change of the members' states is old, and so
+    /// is its slice of the metadata.
+    fn legs(&self, label: &Label, members: &[Option<FoundMember>]) -> Result<Vec<Option<usize>>> {
+        let record = self.record();
+        let mut legs = Vec::new();
+        for leg in 0..label.legs {
+            let index = members.iter().position(|member| {
+                member
+                    .as_ref()
+                    .is_some_and(|member| member.label.slice.leg == Some(leg))
+            });
+            if index.is_none() && self.missing().is_empty() {
+                bail!(
+                    "no member of pool {} has slice {leg} of its metadata: its labels were \
+                     changed by something else",
+                    self.name
+                );
+            }
+            legs.push(index.filter(|&index| Record::state(record, index) == MemberState::Ok));
+        }
+        if !legs.is_empty() && legs.iter().all(Option::is_none) {
+            bail!(
+                "the metadata of pool {} is on members that are missing, or were not used any \
+                 more when it was changed last: attach {} and try again",
+                self.name,
+                lacks(&self.missing()).unwrap_or_else(|| "those that were".into())
+            );
+        }
+        Ok(legs)
+    }
+}
+
+/// "its members 2, 6"; None if none is missing.
+fn lacks(missing: &[u16]) -> Option<String> {
+    let indexes: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    match missing.len() {
+        0 => None,
+        1 => Some(format!("its member {}", indexes[0])),
+        _ => Some(format!("its members {}", indexes.join(", "))),
     }
 }
 
 impl Assembled {
-    /// What the labels of all members agree on.
-    pub fn label(&self) -> &Label {
-        &self.members[0].label
+    /// "its members 2, 6"; None if all are there.
+    pub fn lacks(&self) -> Option<String> {
+        let missing: Vec<u16> = (0..self.label.members)
+            .filter(|&index| self.members[usize::from(index)].is_none())
+            .collect();
+        lacks(&missing)
     }
 
     pub fn total_sectors(&self) -> u64 {
-        self.label().data_sectors * self.members.len() as u64
+        self.label.data_sectors * u64::from(self.label.members)
     }
 }
 
@@ -195,28 +268,96 @@ mod tests {
     fn complete() {
         let mut pool = found_pool();
         pool.members.reverse();
-        let assembled = pool.assemble().unwrap();
-        assert_eq!(assembled.members[5].label.index, Some(5));
-        assert_eq!(assembled.legs, [0, 1, 2]);
+        let assembled = pool.assemble(false).unwrap();
+        assert_eq!(assembled.members[5].as_ref().unwrap().label.index, Some(5));
+        assert_eq!(assembled.legs, [Some(0), Some(1), Some(2)]);
+        assert_eq!(assembled.lacks(), None);
         assert!(assembled.hot_spares.is_empty());
     }
 
     fn error_of(change: impl Fn(&mut FoundPool)) -> String {
         let mut pool = found_pool();
         change(&mut pool);
-        pool.assemble().unwrap_err().to_string()
+        pool.assemble(false).unwrap_err().to_string()
+    }
+
+    /// Members that are there, with the generations of their records; what the newest says.
+    fn recorded(there: &[(u16, u64)], states: &str) -> FoundPool {
+        let mut pool = found_pool();
+        let states: Vec<MemberState> = states
+            .bytes()
+            .map(|letter| match letter {
+                b'm' => MemberState::Missing,
+                b'f' => MemberState::Failed,
+                _ => MemberState::Ok,
+            })
+            .collect();
+        pool.members = there
+            .iter()
+            .map(|&(index, generation)| FoundMember {
+                record: Some(Record {
+                    generation,
+                    states: states.clone(),
+                }),
+                ..pool.members[usize::from(index)].clone()
+            })
+            .collect();
+        pool
     }
 
     #[test]
-    fn missing_members_are_named() {
-        let error = error_of(|pool| {
-            pool.members.remove(6);
-            pool.members.remove(2);
-        });
+    fn missing_members_are_done_without() {
+        let mut pool = found_pool();
+        pool.members.remove(6);
+        pool.members.remove(2);
+        let assembled = pool.assemble(false).unwrap();
+        assert_eq!(assembled.lacks().unwrap(), "its members 2, 6");
+        assert_eq!(assembled.legs, [Some(0), Some(1), None]);
+        assert!(assembled.members[2].is_none());
+        assert_eq!(assembled.members[7].as_ref().unwrap().label.index, Some(7));
+        assert_eq!(assembled.total_sectors(), 8 * 2_048_000);
+    }
+
+    #[test]
+    fn more_than_half_need_to_be_there() {
+        let there = |count| (0..count).map(|index| (index, 7)).collect::<Vec<_>>();
+        assert!(recorded(&there(5), "oooooooo").assemble(false).is_ok());
+        // The power failed when one of them had recorded a change.
+        let mut all = there(8);
+        all[3].1 = 8;
+        assert!(recorded(&all, "oooooofo").assemble(false).is_ok());
+        for pool in [
+            recorded(&there(4), "oooooooo"),
+            recorded(&there(5), "oooofooo"),
+        ] {
+            let error = pool.assemble(false).unwrap_err().to_string();
+            assert!(
+                error.contains("8 members of pool tank only 4 are there that were used last"),
+                "{error}"
+            );
+            assert!(error.contains("lacks its members"), "{error}");
+            assert!(pool.assemble(true).is_ok());
+        }
+    }
+
+    #[test]
+    fn slices_that_may_be_old_are_left_out() {
+        let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
+        let pool = recorded(&all, "omofoooo");
+        assert_eq!(pool.assemble(false).unwrap().legs, [Some(0), None, Some(2)]);
+        let pool = recorded(&all[1..], "ommooooo");
+        let error = pool.assemble(true).unwrap_err().to_string();
         assert!(
-            error.contains("lacks its members 2, 6: attach them"),
+            error.contains("attach its member 0 and try again"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn records_of_newer_versions_are_respected() {
+        let pool = recorded(&[(0, 7), (1, u64::MAX)], "");
+        let error = pool.assemble(true).unwrap_err().to_string();
+        assert!(error.contains("of a newer version"), "{error}");
     }
 
     #[test]

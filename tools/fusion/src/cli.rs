@@ -54,7 +54,14 @@ pub enum PoolCommand {
     /// Make a pool of block devices and start it
     Create(PoolCreateArgs),
     /// Start a pool and all its volumes
-    Start(OneOrAll),
+    Start {
+        #[command(flatten)]
+        which: OneOrAll,
+        /// Start it though data is missing, or may be old: no more than half of the members are
+        /// there, or more are missing than it can do without
+        #[arg(long)]
+        force: bool,
+    },
     /// Stop a pool; refused while a volume is in use
     Stop(OneOrAll),
     /// Show a running pool, or all of them

@@ -118,8 +118,8 @@ pub fn create(dm: &Dm, request: &Request, notes: &mut Vec<String>) -> Result<Run
 
 /// Steps 3 and 4.
 fn start_and_seal(dm: &Dm, pool: &FoundPool, metadata: Option<&Path>) -> Result<()> {
-    let assembled = pool.assemble()?;
-    let made = start::bring_up(dm, &assembled, metadata)?;
+    let assembled = pool.assemble(false)?;
+    let made = start::bring_up(dm, &assembled, metadata, false)?;
     for member in &pool.members {
         let label = Label {
             creating: false,
@@ -324,6 +324,7 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
                 dev: device.dev,
                 sectors: device.sectors,
                 differs: false,
+                record: None,
                 label: Label {
                     pool_uuid,
                     member_uuid: Uuid::new_v4(),

@@ -13,6 +13,8 @@ mod create;
 mod devno;
 mod dm;
 mod geometry;
+#[cfg(test)]
+mod history;
 mod interrupt;
 mod kmsg;
 mod lock;

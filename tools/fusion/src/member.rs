@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A member's two copies of its label: read, written, repaired, wiped.
+//! A member's two copies of its label: read, written, repaired, wiped. Of its record: read.
 
 use std::path::Path;
 
 use anyhow::Result;
 use fusion_format::label::{COPY_OFFSETS, LABEL_AREA_BYTES, LABEL_BYTES};
-use fusion_format::{Label, LabelError};
+use fusion_format::record::{self, RECORD_BYTES};
+use fusion_format::{Label, LabelError, Record};
 
 use crate::block::BlockDevice;
 
@@ -24,9 +25,11 @@ pub struct Found {
     pub label: Label,
     /// Not both copies are good and alike.
     pub differs: bool,
+    /// None: the pool has not been started yet, or the record is damaged.
+    pub record: Option<Record>,
 }
 
-/// Reads both copies; the first good one counts, except that of two good ones of
+/// Reads both copies of the label; the first good one counts, except that of two good ones of
 /// the same pool one that knows the pool as complete is right (see create.rs).
 pub fn read(device: &BlockDevice) -> Result<Reading> {
     let mut copies = Vec::new();
@@ -36,7 +39,17 @@ pub fn read(device: &BlockDevice) -> Result<Reading> {
             Err(error) => Err(LabelError::Invalid(error.to_string())),
         });
     }
-    Ok(judge(&copies))
+    let mut reading = judge(&copies);
+    if let Reading::Found(found) = &mut reading {
+        found.record = record::COPY_OFFSETS
+            .iter()
+            .filter_map(|&offset| {
+                let bytes = device.read_at(offset, RECORD_BYTES).ok()?;
+                Record::decode(&bytes, found.label.pool_uuid)
+            })
+            .max_by_key(|record| record.generation);
+    }
+    Ok(reading)
 }
 
 fn judge(copies: &[Result<Label, LabelError>]) -> Reading {
@@ -48,6 +61,7 @@ fn judge(copies: &[Result<Label, LabelError>]) -> Reading {
         return Reading::Found(Found {
             label: complete.copied().unwrap_or(first).clone(),
             differs: good.len() < copies.len() || good.iter().any(|&label| label != first),
+            record: None,
         });
     }
     copies

@@ -12,19 +12,22 @@
 //! before the mirror is started. The newer one wins: what it refers to was flushed
 //! before it was written.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use fusion_format::superblock::{self, SUPERBLOCK_BYTES};
 
 use crate::block::BlockDevice;
 use crate::plan::{dm_path, image_name, rmeta_name};
 
 /// dm-raid's superblock, as far as it matters here.
-struct RaidSuper {
-    events: u64,
-    failed: u64,
-    recovered: bool,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RaidSuper {
+    pub events: u64,
+    /// Legs, a bit each.
+    pub failed: u64,
+    pub recovered: bool,
 }
 
 impl RaidSuper {
@@ -47,29 +50,34 @@ impl RaidSuper {
     }
 }
 
-/// Makes the superblocks on all legs that dm-raid counts as good the same.
-pub fn equalise(pool: &str, legs: usize) -> Result<()> {
+/// Makes the superblocks the same on those of the legs that dm-raid counts as good.
+pub fn equalise(pool: &str, legs: impl Iterator<Item = usize>) -> Result<()> {
     let mut supers = Vec::new();
-    let mut images = Vec::new();
-    for leg in 0..legs {
+    let mut images = BTreeMap::new();
+    for leg in legs {
         let rmeta = BlockDevice::open_read(Path::new(&dm_path(&rmeta_name(pool, leg))))?;
-        supers.push(RaidSuper::parse(&rmeta.read_at(0, RaidSuper::BYTES)?));
-        images.push(BlockDevice::open_write(Path::new(&dm_path(&image_name(
-            pool, leg,
-        ))))?);
+        supers.push((leg, RaidSuper::parse(&rmeta.read_at(0, RaidSuper::BYTES)?)));
+        let image = BlockDevice::open_write(Path::new(&dm_path(&image_name(pool, leg))))?;
+        images.insert(leg, image);
     }
     let good = good_legs(&supers);
+    if good.is_empty() && supers.iter().any(|(_, found)| found.is_some()) {
+        bail!(
+            "no slice of the metadata of pool {pool} that is there is in sync: attach the members \
+             that are missing and try again"
+        );
+    }
     let blocks = good
         .iter()
-        .map(|&leg| images[leg].read_at(0, SUPERBLOCK_BYTES))
+        .map(|leg| images[leg].read_at(0, SUPERBLOCK_BYTES))
         .collect::<Result<Vec<_>>>()?;
     let Some(newest) = newest(&blocks) else {
         return Ok(());
     };
     for (&leg, block) in good.iter().zip(&blocks) {
         if block != newest {
-            images[leg].write_at(0, newest)?;
-            images[leg].sync()?;
+            images[&leg].write_at(0, newest)?;
+            images[&leg].sync()?;
         }
     }
     Ok(())
@@ -77,16 +85,20 @@ pub fn equalise(pool: &str, legs: usize) -> Result<()> {
 
 /// The legs that dm-raid will read from: those that the newest of its superblocks
 /// does not call failed, and that are not being rebuilt.
-fn good_legs(supers: &[Option<RaidSuper>]) -> Vec<usize> {
-    let newest = supers.iter().flatten().max_by_key(|found| found.events);
+pub fn good_legs(supers: &[(usize, Option<RaidSuper>)]) -> Vec<usize> {
+    // Of equals the first counts, as in dm-raid.
+    let newest = supers
+        .iter()
+        .rev()
+        .filter_map(|(_, found)| found.as_ref())
+        .max_by_key(|found| found.events);
     let failed = newest.map_or(0, |found| found.failed);
     supers
         .iter()
-        .enumerate()
         .filter(|(leg, found)| {
             failed >> leg & 1 == 0 && found.as_ref().is_some_and(|found| found.recovered)
         })
-        .map(|(leg, _)| leg)
+        .map(|&(leg, _)| leg)
         .collect()
 }
 
@@ -115,16 +127,22 @@ mod tests {
     #[test]
     fn only_good_legs_count() {
         let all = u64::MAX;
+        let good = |legs: Vec<Option<RaidSuper>>| {
+            good_legs(&legs.into_iter().enumerate().collect::<Vec<_>>())
+        };
         assert_eq!(
-            good_legs(&[leg(5, 0, all), leg(6, 0, all), leg(5, 0, all)]),
+            good(vec![leg(5, 0, all), leg(6, 0, all), leg(5, 0, all)]),
             [0, 1, 2]
         );
         assert_eq!(
-            good_legs(&[leg(5, 0, all), leg(6, 1, all), leg(6, 1, all)]),
+            good(vec![leg(5, 0, all), leg(6, 1, all), leg(6, 1, all)]),
             [1, 2]
         );
-        assert_eq!(good_legs(&[leg(5, 0, 100), None, leg(6, 0, all)]), [2]);
-        assert_eq!(good_legs(&[None, None]), [0usize; 0]);
+        assert_eq!(good(vec![leg(5, 0, 100), None, leg(6, 0, all)]), [2]);
+        assert_eq!(good(vec![None, None]), [0usize; 0]);
+        // Leg 1 is missing, and leg 0 failed before.
+        let two = [(0, leg(5, 0, all)), (2, leg(6, 3, all))];
+        assert_eq!(good_legs(&two), [2]);
         assert!(RaidSuper::parse(&[0; 40]).is_none());
     }
 }

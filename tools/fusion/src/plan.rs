@@ -54,30 +54,33 @@ pub fn volume_name(pool: &str, volume: &str) -> String {
     format!("{pool}-{volume}")
 }
 
-/// The linear devices over the members' slices, two for each leg.
+/// The linear devices over the members' slices, two for each leg that is there.
 pub fn slices(pool: &Assembled) -> Vec<Spec> {
-    let linear = |name: String, part: String, index: usize, offset: u64, sectors: u64| Spec {
+    let linear = |name: String, part: String, path: &Path, offset: u64, sectors: u64| Spec {
         name,
         uuid: dm_uuid(pool.uuid, &part),
         visibility: Visibility::Private,
         sectors,
         target: "linear",
-        params: format!("{} {offset}", pool.members[index].path.display()),
+        params: format!("{} {offset}", path.display()),
     };
     let mut specs = Vec::new();
-    for (leg, &index) in pool.legs.iter().enumerate() {
-        let slice = &pool.members[index].label.slice;
+    for (leg, index) in pool.legs.iter().enumerate() {
+        let Some(member) = index.and_then(|index| pool.members[index].as_ref()) else {
+            continue;
+        };
+        let slice = &member.label.slice;
         specs.push(linear(
             rmeta_name(&pool.name, leg),
             format!("fmeta_rmeta_{leg}"),
-            index,
+            &member.path,
             slice.rmeta_offset_sectors,
             slice.rmeta_sectors,
         ));
         specs.push(linear(
             image_name(&pool.name, leg),
             format!("fmeta_rimage_{leg}"),
-            index,
+            &member.path,
             slice.offset_sectors,
             slice.sectors,
         ));
@@ -90,21 +93,25 @@ pub fn slices(pool: &Assembled) -> Vec<Spec> {
 /// `nosync`: nothing is read from the metadata that was not written, to all legs,
 /// before; see mirror.rs for the one block this does not hold for after a crash.
 pub fn mirror(pool: &Assembled) -> Option<Spec> {
-    let first = *pool.legs.first()?;
-    let legs: String = (0..pool.legs.len())
-        .map(|leg| {
-            format!(
+    pool.legs.first()?;
+    let legs: String = pool
+        .legs
+        .iter()
+        .enumerate()
+        .map(|(leg, index)| match index {
+            Some(_) => format!(
                 " {} {}",
                 dm_path(&rmeta_name(&pool.name, leg)),
                 dm_path(&image_name(&pool.name, leg))
-            )
+            ),
+            None => " - -".into(),
         })
         .collect();
     Some(Spec {
         name: metadata_name(&pool.name),
         uuid: dm_uuid(pool.uuid, "fmeta"),
         visibility: Visibility::Private,
-        sectors: pool.members[first].label.slice.sectors,
+        sectors: pool.label.slice.sectors,
         target: "raid",
         params: format!("raid1 2 0 nosync {}{legs}", pool.legs.len()),
     })
@@ -112,7 +119,7 @@ pub fn mirror(pool: &Assembled) -> Option<Spec> {
 
 /// The pool itself; `metadata` is used where the pool has no slices.
 pub fn pool(pool: &Assembled, metadata: Option<&Path>) -> Spec {
-    let label = pool.label();
+    let label = &pool.label;
     let metadata = match metadata {
         Some(path) => path.display().to_string(),
         None => dm_path(&metadata_name(&pool.name)),
@@ -120,12 +127,9 @@ pub fn pool(pool: &Assembled, metadata: Option<&Path>) -> Spec {
     let members: String = pool
         .members
         .iter()
-        .map(|member| {
-            format!(
-                " {} {}",
-                member.path.display(),
-                member.label.data_offset_sectors
-            )
+        .map(|member| match member {
+            Some(member) => format!(" {} {}", member.path.display(), label.data_offset_sectors),
+            None => " - 0".into(),
         })
         .collect();
     let mut features = Vec::new();
@@ -186,7 +190,7 @@ mod tests {
 
     #[test]
     fn tables() {
-        let assembled = found_pool().assemble().unwrap();
+        let assembled = found_pool().assemble(false).unwrap();
         let slices = slices(&assembled);
         assert_eq!(slices.len(), 6);
         assert_eq!(slices[2].name, "tank_fmeta_rmeta_1");
@@ -214,6 +218,26 @@ mod tests {
     }
 
     #[test]
+    fn missing_members() {
+        let mut found = found_pool();
+        found.members.remove(1);
+        let assembled = found.assemble(false).unwrap();
+        assert_eq!(slices(&assembled).len(), 4);
+        assert_eq!(
+            mirror(&assembled).unwrap().table(),
+            "0 32768 raid raid1 2 0 nosync 3 \
+             /dev/mapper/tank_fmeta_rmeta_0 /dev/mapper/tank_fmeta_rimage_0 - - \
+             /dev/mapper/tank_fmeta_rmeta_2 /dev/mapper/tank_fmeta_rimage_2"
+        );
+        assert_eq!(
+            pool(&assembled, None).table(),
+            "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
+             /dev/d0 36864 - 0 /dev/d2 36864 /dev/d3 36864 \
+             /dev/d4 36864 /dev/d5 36864 /dev/d6 36864 /dev/d7 36864"
+        );
+    }
+
+    #[test]
     fn other_metadata_and_policy() {
         let mut found = found_pool();
         for member in &mut found.members {
@@ -221,7 +245,7 @@ mod tests {
             member.label.slice.leg = None;
             member.label.error_if_no_space = true;
         }
-        let assembled = found.assemble().unwrap();
+        let assembled = found.assemble(false).unwrap();
         assert!(slices(&assembled).is_empty());
         assert_eq!(mirror(&assembled), None);
         let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
@@ -230,7 +254,7 @@ mod tests {
         for member in &mut found.members {
             member.label.no_discard_passdown = true;
         }
-        let assembled = found.assemble().unwrap();
+        let assembled = found.assemble(false).unwrap();
         let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
         assert!(
             table.ends_with(" 36864 2 error_if_no_space no_discard_passdown"),

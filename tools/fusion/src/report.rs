@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use fusion_format::SECTOR_BYTES;
+use fusion_format::{MemberState, Record, SECTOR_BYTES};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -326,7 +326,15 @@ impl PoolSummary {
     }
 
     pub fn stopped(pool: &FoundPool) -> Self {
-        let problem = pool.assemble().err().map(|error| error.to_string());
+        let problem = match pool.assemble(false) {
+            Ok(assembled) => assembled.lacks().map(|missing| {
+                format!(
+                    "pool {} lacks {missing}: it can be started without",
+                    pool.name
+                )
+            }),
+            Err(error) => Some(error.to_string()),
+        };
         Self {
             name: pool.name.clone(),
             uuid: pool.uuid,
@@ -351,7 +359,10 @@ impl ScanReport {
     pub fn new(scan: &Scan) -> Self {
         let mut members: Vec<ScannedMember> = Vec::new();
         for pool in &scan.pools {
+            let record = pool.record();
             for member in &pool.members {
+                let index = member.label.index.map(usize::from);
+                let recorded = index.map_or(MemberState::Ok, |index| Record::state(record, index));
                 members.push(ScannedMember {
                     device: member.path.display().to_string(),
                     pool: pool.name.clone(),
@@ -365,7 +376,11 @@ impl ScanReport {
                     } else if member.differs {
                         "label-damaged"
                     } else {
-                        "ok"
+                        match recorded {
+                            MemberState::Ok => "ok",
+                            MemberState::Missing => "old",
+                            MemberState::Failed => "failed",
+                        }
                     },
                 });
             }

@@ -53,6 +53,7 @@ pub fn scan(only: &[PathBuf]) -> Result<Scan> {
                 sectors: device.sectors,
                 label: found.label,
                 differs: found.differs,
+                record: found.record,
             }),
             Reading::Invalid(reason) => scan.invalid.push((path, reason)),
             Reading::Absent => {
@@ -232,6 +233,7 @@ mod tests {
             sectors: 2_097_152,
             label: label(index),
             differs: false,
+            record: None,
         }
     }
 

@@ -11,10 +11,11 @@ use crate::dm::{self, Dm, Spec, Visibility};
 use crate::interrupt;
 use crate::member;
 use crate::mirror;
+use crate::output;
 use crate::plan;
 use crate::running::{self, Running};
 use crate::scan::{self, Scan};
-use crate::status::Volume;
+use crate::status::{Mode, Volume};
 use crate::usage;
 
 /// Devices that were made; unless kept, they are removed in reverse order.
@@ -53,18 +54,28 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Creates all devices of a pool; `metadata` where it has no slices.
-pub fn bring_up<'a>(dm: &'a Dm, pool: &Assembled, metadata: Option<&Path>) -> Result<Made<'a>> {
+/// Creates all devices of a pool; `metadata` where it has no slices. `force`: though data may
+/// be missing.
+pub fn bring_up<'a>(
+    dm: &'a Dm,
+    pool: &Assembled,
+    metadata: Option<&Path>,
+    force: bool,
+) -> Result<Made<'a>> {
     remove_leftovers(dm, pool)?;
     let mut made = Made::new(dm);
     for spec in plan::slices(pool) {
         made.create(&spec)?;
     }
     if let Some(spec) = plan::mirror(pool) {
-        mirror::equalise(&pool.name, pool.legs.len())?;
+        let there = |(leg, index): (usize, &Option<usize>)| index.map(|_| leg);
+        mirror::equalise(&pool.name, pool.legs.iter().enumerate().filter_map(there))?;
         made.create(&spec)?;
     }
     made.create(&plan::pool(pool, metadata))?;
+    if !force {
+        check_redundancy(dm, pool)?;
+    }
     for volume in Volume::parse_all(&dm.message(&pool.name, "volumes")?)? {
         if !volume.deleting {
             made.create(&plan::volume(&pool.name, pool.uuid, &volume))?;
@@ -72,6 +83,21 @@ pub fn bring_up<'a>(dm: &'a Dm, pool: &Assembled, metadata: Option<&Path>) -> Re
     }
     interrupt::check()?;
     Ok(made)
+}
+
+/// Without more members than it can do without the pool is read-only, and data is missing.
+fn check_redundancy(dm: &Dm, pool: &Assembled) -> Result<()> {
+    let Some(missing) = pool.lacks() else {
+        return Ok(());
+    };
+    let status = running::need(dm, &pool.name)?.status(dm)?;
+    if status.is_some_and(|status| status.mode == Mode::ReadOnly) {
+        bail!(
+            "without {missing} data is lost, and nothing could be written: attach what there is \
+             and try again, or give --force to read the rest"
+        );
+    }
+    Ok(())
 }
 
 /// A start that was killed may have left parts of the pool; only those that are
@@ -125,13 +151,13 @@ pub fn metadata_path(scan: &Scan, pool: &Assembled) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Starts a stopped pool by its name or uuid.
-pub fn start(dm: &Dm, scan: &Scan, key: &str) -> Result<Running> {
+/// Starts a stopped pool by its name or uuid; `force`: though data may be missing or old.
+pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
     if let Some(running) = running::find(dm, key)? {
         bail!("pool {} is running already", running.name);
     }
     let found = scan.find(key)?;
-    let pool = found.assemble()?;
+    let pool = found.assemble(force)?;
     if let Some(info) = dm.info(&pool.name)? {
         bail!(
             "pool {} cannot be started: there is a device-mapper device {} already ({}); remove or \
@@ -143,15 +169,18 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str) -> Result<Running> {
     }
     repair_labels(&pool);
     let metadata = metadata_path(scan, &pool)?;
-    bring_up(dm, &pool, metadata.as_deref())
+    bring_up(dm, &pool, metadata.as_deref(), force)
         .with_context(|| format!("pool {} was not started", pool.name))?
         .keep();
+    if let Some(missing) = pool.lacks() {
+        output::notes(&[format!("pool {} is started without {missing}", pool.name)]);
+    }
     running::need(dm, &pool.name)
 }
 
 /// A label with a damaged or outdated copy is written again.
 fn repair_labels(pool: &Assembled) {
-    for member in pool.members.iter().chain(&pool.hot_spares) {
+    for member in pool.members.iter().flatten().chain(&pool.hot_spares) {
         if member.differs || member.label.creating {
             let mut label = member.label.clone();
             label.creating = false;
@@ -219,7 +248,7 @@ pub fn specs(dm: &Dm, key: &str) -> Result<(Vec<Spec>, bool)> {
         Some(pool) => pool.uuid.to_string(),
         None => key.to_owned(),
     };
-    let pool = scan.find(&key)?.assemble()?;
+    let pool = scan.find(&key)?.assemble(running.is_some())?;
     let metadata = match &running {
         Some(running) if pool.legs.is_empty() => {
             Some(PathBuf::from(dm::path_of(running.table.metadata)?))

@@ -47,6 +47,7 @@ pub fn found_pool() -> FoundPool {
             sectors: 2_097_152,
             label: label(index),
             differs: false,
+            record: None,
         })
         .collect();
     FoundPool {

@@ -20,7 +20,7 @@ pub fn run(command: PoolCommand, json: bool) -> Result<()> {
     let dm = Dm::open()?;
     match command {
         PoolCommand::Create(args) => create(&dm, args, json),
-        PoolCommand::Start(which) => start(&dm, &which, json),
+        PoolCommand::Start { which, force } => start(&dm, &which, force, json),
         PoolCommand::Stop(which) => stop(&dm, &which, json),
         PoolCommand::Status { name } => status(&dm, name.as_deref(), json),
         PoolCommand::List => list(&dm, json),
@@ -74,12 +74,12 @@ fn answer(dm: &Dm, pools: &[Running], done: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn start(dm: &Dm, which: &OneOrAll, json: bool) -> Result<()> {
+fn start(dm: &Dm, which: &OneOrAll, force: bool, json: bool) -> Result<()> {
     let _lock = Lock::take()?;
     interrupt::defer();
     let scan = scan::scan(&[])?;
     if let Some(name) = &which.name {
-        let pool = start::start(dm, &scan, name)?;
+        let pool = start::start(dm, &scan, name, force)?;
         return answer(dm, &[pool], "running", json);
     }
     let running = running::all(dm)?;
@@ -89,7 +89,7 @@ fn start(dm: &Dm, which: &OneOrAll, json: bool) -> Result<()> {
         if running.iter().any(|other| other.uuid == pool.uuid) {
             continue;
         }
-        match start::start(dm, &scan, &pool.uuid.to_string()) {
+        match start::start(dm, &scan, &pool.uuid.to_string(), force) {
             Ok(pool) => started.push(pool),
             Err(error) => errors.push(format!("{error:#}")),
         }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The members' records: which of them are used, on each of them.
+ *
+ * The metadata may come back old: a slice of it, on a member that was away while others
+ * were used; or a copy that somebody made.  It would refer to what has been overwritten
+ * since, and count members as good that are not.  So each change of a member's state
+ *
+ *  1. is committed in the metadata, with the next generation of the states;
+ *  2. is written, with that generation, to the record of each member that is used;
+ *  3. is acted upon.
+ *
+ * A power cut between 1 and 2 leaves metadata that is newer than the records: it is right,
+ * or, where another slice that is older is used instead, nobody has been told otherwise.
+ * After 2 metadata of a lower generation is refused as long as one member is there that
+ * was used then (super.h).  A cut within 2 leaves both kinds of records, and those of the
+ * higher generation count.  Each start writes the records again.
+ */
+#ifndef DM_FUSION_RECORD_H
+#define DM_FUSION_RECORD_H
+
+#include "pool.h"
+
+int fusion_records_init(struct fusion_pool *pool);
+void fusion_records_exit(struct fusion_pool *pool);
+
+/*
+ * Write what the last commit says of the members to those that are used, if they have labels.
+ * Returns those that failed that.  Under the commit mutex; sleeps.
+ */
+u64 fusion_records_write(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_RECORD_H */

@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# What the members record of each other: no start with old metadata, none of less than half.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+test_teardown() { all_work; }
+
+# back MEMBER...: these are there.  They do not begin where their SSDs do, whose labels they
+# would be, too.
+back() {
+	local i
+	for i; do
+		# shellcheck disable=SC2017
+		dm create "t-m$i" --table "0 $member_sectors linear /dev/mapper/ssd$((i % 8)) $((2048 + i / 8 * member_sectors))"
+	done
+}
+# away MEMBER...: these are not, until they are back.
+away() {
+	local i
+	for i; do
+		dm remove --retry "t-m$i"
+	done
+}
+
+# labelled_pool OPTION...: of what there is.
+labelled_pool() {
+	local i devices=()
+	features=
+	for ((i = 0; i < members; i++)); do
+		back $i
+		devices+=("/dev/mapper/t-m$i")
+	done
+	fusion pool create t-pool --json "$@" "${devices[@]}" >/dev/null
+}
+own_metadata() {
+	dm create t-meta --table "0 $meta_sectors linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"
+	labelled_pool --metadata /dev/mapper/t-meta
+}
+
+# record MEMBER PAGE: generation and states of one copy.
+record() {
+	dd if="/dev/mapper/t-m$1" bs=4k skip="$2" count=1 iflag=direct status=none |
+		perl -e 'read(STDIN, $_, 4096); my ($magic, $generation, @states) = unpack("a16 x24 Q< x8 C64", $_);
+			print $generation, " ", map({ substr("omf", $_, 1) } @states[0 .. $ARGV[0] - 1]), "\n"' "$members"
+}
+# recorded MEMBER: the same in both copies.
+recorded() {
+	[ "$(record "$1" 64)" = "$(record "$1" 192)" ] || { echo "the copies of member $1 differ"; return 1; }
+	record "$1" 64
+}
+# The generations of all members.
+generations() {
+	local i
+	for ((i = 0; i < members; i++)); do
+		recorded $i
+	done | cut -d' ' -f1 | xargs
+}
+
+# letters LETTER: 256 KiB of v0.  same LETTER: they are still there.
+letters() {
+	head -c 262144 /dev/zero | tr '\0' "$1" | dd of=/dev/mapper/t-pool-v0 bs=64k iflag=fullblock oflag=direct status=none
+}
+same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=none | tr -d "$1" | wc -c)" -eq 0 ]; }
+
+@test "what became of the members is recorded by each that is used" {
+	own_metadata
+	[ "$(generations)" = "1 1 1 1 1 1 1 1" ]
+	[ "$(recorded 4)" = "1 oooooooo" ]
+	message fail 3
+	[ "$(generations)" = "2 2 2 1 2 2 2 2" ]
+	[ "$(recorded 4)" = "2 ooofoooo" ]
+	fusion pool stop t-pool
+	away 5
+	run fusion pool start t-pool
+	[ "$status" -eq 0 ]
+	[[ $output == *"without its member 5"* ]]
+	[ "$(states)" = ooofomoo ]
+	fusion pool stop t-pool
+	back 5
+	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
+	[ "$(recorded 4)" = "3 ooofomoo" ]
+	[ "$(fusion scan --json | jq -r '.members[].state' | xargs)" = "ok ok ok failed ok old ok ok" ]
+	# what is back is old, and records nothing; a record that is lost is written again
+	dd if=/dev/zero of=/dev/mapper/t-m6 bs=4k seek=64 count=1 oflag=direct status=none
+	fusion pool start t-pool
+	[ "$(states)" = ooofomoo ]
+	fusion pool stop t-pool
+	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
+}
+
+@test "members without labels record nothing" {
+	make_members
+	for ((i = 0; i < members; i++)); do
+		random 256 | dd of="/dev/mapper/t-m$i" bs=1M iflag=fullblock oflag=direct status=none
+	done
+	before=$(for i in {0..7}; do record "$i" 64; record "$i" 192; done | md5sum)
+	start_pool
+	message fail 3
+	[ "$(for i in {0..7}; do record "$i" 64; record "$i" 192; done | md5sum)" = "$before" ]
+}
+
+@test "metadata that is older than the records is refused, and so is none" {
+	own_metadata
+	fusion volume create t-pool v0 --size 4M >/dev/null
+	fusion pool stop t-pool
+	old=$BATS_TEST_TMPDIR/old new=$BATS_TEST_TMPDIR/new
+	dd if=/dev/mapper/t-meta of="$old" bs=1M iflag=direct status=none
+	away 2
+	fusion pool start t-pool
+	table=$(dmsetup table t-pool)
+	letters a
+	fusion pool stop t-pool
+	dd if=/dev/mapper/t-meta of="$new" bs=1M iflag=direct status=none
+	back 2
+	dd if="$old" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+	run ! fusion pool start t-pool
+	[[ $output == *"Metadata is older than what the members have recorded"* ]]
+	# member 2 has recorded nothing of it, but the others have
+	away 0 1
+	run ! fusion pool start t-pool
+	[[ $output == *"Metadata is older than what the members have recorded"* ]]
+	back 0 1
+	blkdiscard /dev/mapper/t-meta
+	run ! dm create t-pool --table "$table"
+	log_has "Metadata is empty, but the members have been used with some"
+	dd if="$new" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+	fusion pool start t-pool
+	[ "$(states)" = oomooooo ]
+	same a
+}
+
+# The records are being written, and one has been, or begun to be: that on the metadata's SSD.
+@test "the power fails before the members have recorded what the metadata says" {
+	own_metadata
+	for ssd in 3 5; do
+		hold_members
+		message fail $ssd 2>/dev/null 3>&- &
+		pid=$!
+		wait_for 20 held 5
+		power_cut $ssd
+		release
+		wait $pid || :
+		fusion pool stop t-pool
+		power_on
+		fusion pool start t-pool
+		fusion pool stop t-pool
+	done
+	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
+	[ "$(recorded 0)" = "3 ooofofoo" ]
+}
+
+@test "a member that cannot record has failed, too" {
+	own_metadata
+	failing writes 2
+	message fail 3
+	wait_for 20 states_are ooffoooo
+	failing writes
+	[ "$(generations)" = "3 3 1 1 3 3 3 3" ]
+	# as many as can be done without
+	run ! message fail 4
+}
+
+slice_states() { fusion pool status t-pool --json | jq -r .metadata.mirror; }
+
+@test "slices of the metadata that are back are old" {
+	labelled_pool
+	fusion volume create t-pool v0 --size 4M >/dev/null
+	[ "$(slice_states)" = AAA ]
+	letters a
+	fusion pool stop t-pool
+	away 1
+	fusion pool start t-pool
+	[ "$(states) $(slice_states)" = "omoooooo A-A" ]
+	letters b
+	fusion pool stop t-pool
+	back 1
+	fusion pool start t-pool
+	[ "$(states) $(slice_states)" = "omoooooo A-A" ]
+	same b
+	fusion pool stop t-pool
+	# the metadata is not there but for that which is old
+	away 0 2
+	run ! fusion pool start t-pool
+	[[ $output == *"the metadata of pool t-pool is on members that are missing"*"attach its members 0, 2"* ]]
+	back 0
+	# nor is all data
+	run ! fusion pool start t-pool
+	[[ $output == *"without its member 2 data is lost"* ]]
+	[ -z "$(test_devices | grep t-pool || :)" ]
+	fusion pool start --force t-pool
+	[ "$(mode)" = ro ]
+	fusion pool stop t-pool
+	away 4 5 6
+	run ! fusion pool start t-pool
+	[[ $output == *"of the 8 members of pool t-pool only 3 are there that were used last"* ]]
+	back 2 4 5 6
+	fusion pool start t-pool
+	[ "$(states) $(mode)" = "omoooooo rw" ]
+	same b
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Members that leave and return in every order: no start may bring back old metadata.
+//!
+//! All that can become of small pools is enumerated: starts with any of the members, cut
+//! short by the power at any step, and members that fail. What the tools do is theirs;
+//! what the module and dm-raid do is a model of them (failure.h, record.h, mirror.rs).
+
+use std::collections::HashSet;
+
+use fusion_format::{MemberState, Record};
+
+use crate::assemble::{Assembled, FoundMember, FoundPool};
+use crate::mirror::{RaidSuper, good_legs};
+use crate::testing::found_pool;
+
+const LEGS: usize = 3;
+
+/// The metadata, as a slice has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Metadata {
+    generation: u64,
+    states: Vec<MemberState>,
+    /// Counts what users were told is durable.
+    version: u64,
+}
+
+/// A pool's members, whether they are there or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    records: Vec<Record>,
+    slices: Vec<Metadata>,
+    raid: Vec<RaidSuper>,
+    /// What users were told.
+    version: u64,
+    /// How many starts were cut short.
+    cuts: usize,
+}
+
+/// Where a start, or what comes after it, is cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Mirror,
+    Commit,
+    /// So many members have recorded it.
+    Records(usize),
+    Never,
+}
+
+impl World {
+    fn new(members: usize) -> Self {
+        let metadata = Metadata {
+            generation: 1,
+            states: vec![MemberState::Ok; members],
+            version: 0,
+        };
+        Self {
+            records: vec![
+                Record {
+                    generation: 1,
+                    states: metadata.states.clone(),
+                };
+                members
+            ],
+            slices: vec![metadata; LEGS],
+            raid: vec![
+                RaidSuper {
+                    events: 1,
+                    failed: 0,
+                    recovered: true,
+                };
+                LEGS
+            ],
+            version: 0,
+            cuts: 0,
+        }
+    }
+
+    /// The same with the smallest numbers that compare alike: there are only so many.
+    fn normal(&self) -> Self {
+        let mut world = self.clone();
+        let rank = |all: Vec<u64>| {
+            let mut all = all;
+            all.sort_unstable();
+            all.dedup();
+            move |value: u64| 1 + all.partition_point(|&other| other < value) as u64
+        };
+        let generations = world.records.iter().map(|record| record.generation);
+        let generation = rank(
+            generations
+                .chain(world.slices.iter().map(|slice| slice.generation))
+                .collect(),
+        );
+        let version = rank(
+            (world.slices.iter().map(|slice| slice.version))
+                .chain([world.version])
+                .collect(),
+        );
+        let events = rank(world.raid.iter().map(|raid| raid.events).collect());
+        for record in &mut world.records {
+            record.generation = generation(record.generation);
+        }
+        for slice in &mut world.slices {
+            slice.generation = generation(slice.generation);
+            slice.version = version(slice.version);
+        }
+        for raid in &mut world.raid {
+            raid.events = events(raid.events);
+        }
+        world.version = version(world.version);
+        world
+    }
+
+    fn found(&self, there: u32) -> FoundPool {
+        let count = self.records.len();
+        let mut pool = found_pool();
+        pool.members = pool
+            .members
+            .into_iter()
+            .take(count)
+            .enumerate()
+            .filter(|(index, _)| there >> index & 1 == 1)
+            .map(|(index, mut member)| {
+                member.label.members = u16::try_from(count).unwrap();
+                FoundMember {
+                    record: Some(self.records[index].clone()),
+                    ..member
+                }
+            })
+            .collect();
+        pool
+    }
+
+    /// dm-raid starts on the legs that are there, and reads the good ones, which these are.
+    /// Those that are not it begins to rebuild.
+    fn mirror(&mut self, pool: &Assembled) -> Vec<usize> {
+        let there = |leg: &usize| pool.legs[*leg].is_some();
+        let supers: Vec<(usize, Option<RaidSuper>)> = (0..LEGS)
+            .filter(there)
+            .map(|leg| (leg, Some(self.raid[leg].clone())))
+            .collect();
+        let good = good_legs(&supers);
+        if good.is_empty() {
+            return good;
+        }
+        let events = supers
+            .iter()
+            .flat_map(|(_, found)| found)
+            .map(|found| found.events);
+        let after = RaidSuper {
+            events: events.max().unwrap_or(0) + 1,
+            failed: (0..LEGS)
+                .filter(|leg| !there(leg))
+                .fold(0, |mask, leg| mask | 1 << leg),
+            recovered: true,
+        };
+        for leg in (0..LEGS).filter(there) {
+            self.raid[leg] = RaidSuper {
+                recovered: good.contains(&leg),
+                ..after.clone()
+            };
+        }
+        // equalise() of mirror.rs
+        let newest = good
+            .iter()
+            .map(|&leg| self.slices[leg].clone())
+            .max_by_key(|slice| (slice.generation, slice.version));
+        for &leg in &good {
+            self.slices[leg].clone_from(newest.as_ref().unwrap());
+        }
+        good
+    }
+
+    /// A change of states: the commit, then the records of those that are used and `there`.
+    fn record(&mut self, legs: &[usize], metadata: &Metadata, there: u32, cut: Cut) -> bool {
+        for &leg in legs {
+            self.slices[leg].clone_from(metadata);
+        }
+        let used: Vec<usize> = (0..self.records.len())
+            .filter(|&index| there >> index & 1 == 1 && metadata.states[index] == MemberState::Ok)
+            .collect();
+        let count = match cut {
+            Cut::Commit => return false,
+            Cut::Records(count) => count,
+            _ => used.len(),
+        };
+        for &index in used.iter().take(count) {
+            self.records[index] = Record {
+                generation: metadata.generation,
+                states: metadata.states.clone(),
+            };
+        }
+        count >= used.len()
+    }
+
+    /// What becomes of a start with the members `there`; the second value says whether it
+    /// served users. `fails`: this member does then, with its slice.
+    fn start(&self, parity: usize, there: u32, fails: Option<usize>, cut: Cut) -> (Self, bool) {
+        let mut world = self.clone();
+        let found = world.found(there);
+        let Ok(pool) = found.assemble(false) else {
+            return (world, false);
+        };
+        let mut legs = world.mirror(&pool);
+        let Some(&first) = legs.first() else {
+            return (world, false);
+        };
+        let mut metadata = world.slices[first].clone();
+        if cut == Cut::Mirror || metadata.generation < found.record().unwrap().generation {
+            return (world, false);
+        }
+        let seen = found.members.iter().flat_map(|member| &member.record);
+        let seen = seen.map(|record| record.generation).max().unwrap();
+        if metadata.generation < seen {
+            metadata.generation = seen + 1;
+        }
+        for index in 0..world.records.len() {
+            if there >> index & 1 == 0 && metadata.states[index] == MemberState::Ok {
+                metadata.states[index] = MemberState::Missing;
+                metadata.generation += 1;
+            }
+        }
+        let out = |metadata: &Metadata| {
+            let states = metadata.states.iter();
+            states.filter(|&&state| state != MemberState::Ok).count()
+        };
+        if out(&metadata) > parity {
+            return (world, false);
+        }
+        let cut_first = if fails.is_none() { cut } else { Cut::Never };
+        if !world.record(&legs, &metadata, there, cut_first) {
+            return (world, false);
+        }
+        assert_eq!(
+            metadata.version, world.version,
+            "old metadata serves users: {there:b} of {self:?}"
+        );
+        if let Some(index) = fails {
+            if metadata.states[index] != MemberState::Ok || out(&metadata) == parity {
+                return (world, false);
+            }
+            legs.retain(|&leg| leg != index);
+            if legs.is_empty() {
+                // dm-raid does not fail the last: nothing can be recorded.
+                return (world, false);
+            }
+            for leg in (0..LEGS).filter(|&leg| pool.legs[leg].is_some() && leg != index) {
+                world.raid[leg].events += 1;
+                world.raid[leg].failed |= u64::from(index < LEGS) << index;
+            }
+            metadata.states[index] = MemberState::Failed;
+            metadata.generation += 1;
+            if !world.record(&legs, &metadata, there, cut) {
+                return (world, false);
+            }
+        }
+        metadata.version += 1;
+        world.version = metadata.version;
+        for leg in (0..LEGS).filter(|&leg| pool.legs[leg].is_some() && fails != Some(leg)) {
+            world.slices[leg].clone_from(&metadata);
+            world.raid[leg].recovered = true;
+        }
+        (world, true)
+    }
+}
+
+/// All worlds that `members` can come to in so many steps; how many there are.
+fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
+    let all = (1u32 << members) - 1;
+    let mut cuts = vec![Cut::Mirror, Cut::Commit, Cut::Never];
+    cuts.extend((0..members).map(Cut::Records));
+    let mut seen = HashSet::from([World::new(members).normal()]);
+    let mut last: Vec<World> = seen.iter().cloned().collect();
+    for _ in 0..steps {
+        let mut next = Vec::new();
+        for world in &last {
+            for there in 1..=all {
+                let fails = (0..members)
+                    .filter(|index| there >> index & 1 == 1)
+                    .map(Some);
+                for fails in fails.chain([None]) {
+                    for &cut in &cuts {
+                        if fails.is_some() && cut == Cut::Mirror {
+                            continue;
+                        }
+                        let (mut after, _) = world.start(parity, there, fails, cut);
+                        if cut != Cut::Never && after != *world {
+                            // More than one is as bad as any number.
+                            after.cuts = (world.cuts + 1).min(2);
+                        }
+                        let after = after.normal();
+                        if seen.insert(after.clone()) {
+                            next.push(after);
+                        }
+                    }
+                }
+            }
+        }
+        // When all are there again the pool starts. If several starts were cut short, each
+        // without other members, what they left may contradict each other.
+        for world in next.iter().filter(|world| world.cuts < 2) {
+            let (_, serves) = world.start(parity, all, None, Cut::Never);
+            assert!(serves, "a pool with all its members is lost: {world:?}");
+        }
+        last = next;
+    }
+    seen.len()
+}
+
+#[test]
+fn four_members() {
+    let worlds = enumerate(4, 1, 4);
+    assert!(worlds > 100, "{worlds}");
+}
+
+#[test]
+fn five_members() {
+    let worlds = enumerate(5, 2, 2);
+    assert!(worlds > 1000, "{worlds}");
+}
+
+/// With `cargo test -- --ignored`: it takes minutes.
+#[test]
+#[ignore = "long"]
+fn five_members_once_more() {
+    let worlds = enumerate(5, 2, 3);
+    assert!(worlds > 10_000, "{worlds}");
+}
