@@ -225,6 +225,8 @@ static int commit_all(struct fusion_pool *pool)
 		r = commit_apply(pool, &records);
 	else if (!r)
 		commit_bury(pool);
+	if (!r)
+		r = fusion_failures_record(pool);
 	/* an epoch that is half applied must never be committed later */
 	if (r)
 		commit_fail(pool);

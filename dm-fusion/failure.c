@@ -104,25 +104,24 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 	return r;
 }
 
-static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
+int fusion_failures_record(struct fusion_pool *pool)
 {
-	lockdep_assert_held(&pool->failures.lock);
-	if (m->use != FUSION_MEMBER_IN)
-		return;
-	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
-	/* who waits for it may have a grace reference */
-	fusion_grace_hurry(&pool->grace);
-	queue_work(pool->commit_wq, &pool->failures.work);
-}
+	u64 failed;
+	int r = 0;
 
-void fusion_failures_record(struct fusion_pool *pool)
-{
-	u64 failed = fusion_records_write(pool);
-
-	spin_lock_irq(&pool->failures.lock);
-	for (; failed; failed &= failed - 1)
-		failure_found(pool, &pool->member[fusion_ctz64(failed)]);
-	spin_unlock_irq(&pool->failures.lock);
+	lockdep_assert_held(&pool->commit_lock);
+	while (!r) {
+		failed = fusion_records_write(pool);
+		if (!failed)
+			return 0;
+		r = fusion_failures_begin(pool, failed);
+		if (!r)
+			r = fusion_commit_transaction(pool);
+	}
+	DMERR("%s: a member cannot record what became of the others, and cannot be done without: the pool is read-only",
+	      fusion_pool_name(pool));
+	fusion_pool_set_mode(pool, FUSION_RO);
+	return r;
 }
 
 void fusion_failures_end(struct fusion_pool *pool, int r)
@@ -132,8 +131,6 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 	lockdep_assert_held(&pool->commit_lock);
 	pool->failures.begun = 0;
 	pool->failures.kept = 0;
-	if (begun && !r)
-		fusion_failures_record(pool);
 	for (; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 		struct fusion_member *m = &pool->member[i];
@@ -158,6 +155,8 @@ static int failures_record(struct fusion_pool *pool, u64 members)
 
 	if (pool->failures.begun)
 		e = fusion_commit_transaction(pool);
+	if (!e)
+		e = fusion_failures_record(pool);
 	fusion_failures_end(pool, e);
 	return r ? r : e;
 }
@@ -205,6 +204,17 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 	}
 	mutex_unlock(&pool->commit_lock);
 	return r;
+}
+
+static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
+{
+	lockdep_assert_held(&pool->failures.lock);
+	if (m->use != FUSION_MEMBER_IN)
+		return;
+	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
+	/* who waits for it may have a grace reference */
+	fusion_grace_hurry(&pool->grace);
+	queue_work(pool->commit_wq, &pool->failures.work);
 }
 
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,

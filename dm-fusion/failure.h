@@ -45,12 +45,6 @@ static inline u64 fusion_members_out(const struct fusion_pool *pool)
 void fusion_failures_load(struct fusion_pool *pool);
 
 /*
- * Have the members record the states that are committed: who cannot has failed, too.  Under
- * the commit mutex; sleeps.
- */
-void fusion_failures_record(struct fusion_pool *pool);
-
-/*
  * The pool's activation: members in @missing have no devices.  They are recorded with its
  * commit; where that are more than can be done without the pool becomes read-only.  Under the commit
  * mutex.
@@ -86,6 +80,12 @@ unsigned int fusion_failures_count(struct fusion_pool *pool);
  * transaction, whose end, with @r, is fusion_failures_end(); -EIO.  Under the commit mutex.
  */
 int fusion_failures_begin(struct fusion_pool *pool, u64 members);
+/*
+ * The transaction is committed: have the members that are used record the states, if they
+ * have not.  Those that cannot have failed, too.  -EIO: one cannot be done without, and the
+ * pool is read-only.  Under the commit mutex; sleeps.
+ */
+int fusion_failures_record(struct fusion_pool *pool);
 void fusion_failures_end(struct fusion_pool *pool, int r);
 
 #endif /* DM_FUSION_FAILURE_H */

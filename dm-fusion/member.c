@@ -94,7 +94,7 @@ u64 fusion_members_write_record(struct fusion_member *members, u64 which,
 
 	failed = members_write(members, which, REQ_FUA, record,
 			       FUSION_RECORD_COPY0 >> SECTOR_SHIFT);
-	return failed | members_write(members, which & ~failed, REQ_FUA, record,
+	return failed & members_write(members, which, REQ_FUA, record,
 				      FUSION_RECORD_COPY1 >> SECTOR_SHIFT);
 }
 

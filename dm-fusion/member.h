@@ -115,7 +115,7 @@ int fusion_page_io(struct block_device *bdev, sector_t sector,
 
 /*
  * Write @record to those members in @which, all at once: one copy after the other, so that
- * a power cut leaves one of them whole.  Returns those that failed.  Sleeps.
+ * a power cut leaves one of them whole.  Returns those that failed both.  Sleeps.
  */
 u64 fusion_members_write_record(struct fusion_member *members, u64 which,
 				struct page *record);

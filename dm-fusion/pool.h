@@ -245,7 +245,10 @@ struct fusion_pool {
 	struct fusion_destage destage;
 	struct fusion_recovered recovered;
 	struct fusion_failures failures;
-	struct page *record;		/* record.c; under the commit mutex */
+	/* record.c; under the commit mutex */
+	struct page *record;
+	u64 recorded;			/* members that have the states of this generation */
+	u64 recorded_generation;
 	u64 states_seen;		/* the newest of the records, as the pool was made */
 	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];

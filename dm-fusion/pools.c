@@ -354,8 +354,9 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 		mutex_lock(&pool->commit_lock);
 		super->flags &= ~FUSION_SUPER_CLEAN;
 		r = fusion_commit_transaction(pool);
+		/* without the records it is read-only */
 		if (!r)
-			fusion_failures_record(pool);
+			fusion_failures_end(pool, fusion_failures_record(pool));
 		mutex_unlock(&pool->commit_lock);
 	}
 	if (r)

@@ -21,22 +21,27 @@ u64 fusion_records_write(struct fusion_pool *pool)
 {
 	struct fusion_disk_record *record = page_address(pool->record);
 	const struct fusion_md_super *super = fusion_md_super(pool->md);
-	enum fusion_member_use use;
+	u64 todo = 0, failed;
 	unsigned int i;
-	u64 used = 0;
 
 	lockdep_assert_held(&pool->commit_lock);
 	if (!(super->compat & FUSION_COMPAT_LABELLED))
 		return 0;
-	for (i = 0; i < pool->layout.n; i++) {
-		use = READ_ONCE(pool->member[i].use);
-		if (use != FUSION_MEMBER_OUT && use != FUSION_MEMBER_FAILING)
-			used |= 1ULL << i;
-	}
+	if (pool->recorded_generation != super->states_generation)
+		pool->recorded = 0;
+	for (i = 0; i < pool->layout.n; i++)
+		if (super->member[i] == FUSION_MEMBER_OK)
+			todo |= 1ULL << i;
+	todo &= ~pool->recorded;
+	if (!todo)
+		return 0;
 	fusion_md_pool_uuid(pool->md, record->pool_uuid);
 	record->generation = cpu_to_le64(super->states_generation);
 	record->members = cpu_to_le16(pool->layout.n);
 	memcpy(record->state, super->member, sizeof(record->state));
 	fusion_record_seal(record);
-	return fusion_members_write_record(pool->member, used, pool->record);
+	failed = fusion_members_write_record(pool->member, todo, pool->record);
+	pool->recorded_generation = super->states_generation;
+	pool->recorded |= todo & ~failed;
+	return failed;
 }

@@ -7,7 +7,8 @@
  * since, and count members as good that are not.  So each change of a member's state
  *
  *  1. is committed in the metadata, with the next generation of the states;
- *  2. is written, with that generation, to the record of each member that is used;
+ *  2. is written, with that generation, to the record of each member that is used: one that
+ *     cannot be has failed, too, and if it cannot be done without, the pool is read-only;
  *  3. is acted upon.
  *
  * A power cut between 1 and 2 leaves metadata that is newer than the records: it is right,
@@ -25,8 +26,8 @@ int fusion_records_init(struct fusion_pool *pool);
 void fusion_records_exit(struct fusion_pool *pool);
 
 /*
- * Write what the last commit says of the members to those that are used, if they have labels.
- * Returns those that failed that.  Under the commit mutex; sleeps.
+ * Write what the last commit says of the members to those that are used, if they have labels
+ * and have not got it.  Returns those that failed that.  Under the commit mutex; sleeps.
  */
 u64 fusion_records_write(struct fusion_pool *pool);
 

@@ -98,7 +98,7 @@ impl FoundPool {
                 None => hot_spares.push(member.clone()),
             }
         }
-        let legs = self.legs(&label, &members)?;
+        let legs = self.legs(&label, &members, force)?;
         Ok(Assembled {
             uuid: self.uuid,
             name: self.name.clone(),
@@ -204,9 +204,22 @@ impl FoundPool {
     }
 
     /// What was not used any more at the last change of the members' states is old, and so
-    /// is its slice of the metadata.
-    fn legs(&self, label: &Label, members: &[Option<FoundMember>]) -> Result<Vec<Option<usize>>> {
+    /// is its slice of the metadata. Another may be, too, if dm-raid could not write to it: the
+    /// slices that went on know that. So more need to be there than are missing of those that
+    /// were used, unless `force`.
+    fn legs(
+        &self,
+        label: &Label,
+        members: &[Option<FoundMember>],
+        force: bool,
+    ) -> Result<Vec<Option<usize>>> {
+        if label.legs == 0 {
+            return Ok(Vec::new());
+        }
         let record = self.record();
+        let used = |index: usize| Record::state(record, index) == MemberState::Ok;
+        let missing = self.missing();
+        let mut missing_legs = 0;
         let mut legs = Vec::new();
         for leg in 0..label.legs {
             let index = members.iter().position(|member| {
@@ -214,21 +227,35 @@ impl FoundPool {
                     .as_ref()
                     .is_some_and(|member| member.label.slice.leg == Some(leg))
             });
-            if index.is_none() && self.missing().is_empty() {
+            if index.is_none() && missing.is_empty() {
                 bail!(
                     "no member of pool {} has slice {leg} of its metadata: its labels were \
                      changed by something else",
                     self.name
                 );
             }
-            legs.push(index.filter(|&index| Record::state(record, index) == MemberState::Ok));
+            missing_legs += usize::from(index.is_none());
+            legs.push(index.filter(|&index| used(index)));
         }
-        if !legs.is_empty() && legs.iter().all(Option::is_none) {
+        let there = legs.iter().flatten().count();
+        if there == 0 {
             bail!(
                 "the metadata of pool {} is on members that are missing, or were not used any \
                  more when it was changed last: attach {} and try again",
                 self.name,
-                lacks(&self.missing()).unwrap_or_else(|| "those that were".into())
+                lacks(&missing).unwrap_or_else(|| "those that were".into())
+            );
+        }
+        // Which of the missing members had slices is not known.
+        let missing_used = missing.iter().filter(|&&index| used(index.into())).count();
+        if there <= missing_legs.min(missing_used) && !force {
+            bail!(
+                "{there} of the {} slices of the metadata of pool {} is there, and may be old (it \
+                 lacks {}): attach the rest and try again, or give --force if it is certain that \
+                 it is not",
+                label.legs,
+                self.name,
+                lacks(&missing).unwrap_or_default()
             );
         }
         Ok(legs)
@@ -345,6 +372,20 @@ mod tests {
         let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
         let pool = recorded(&all, "omofoooo");
         assert_eq!(pool.assemble(false).unwrap().legs, [Some(0), None, Some(2)]);
+        // One slice is there, and not known to be old; but it is one of two, or of three.
+        for there in [
+            &[(0, 7), (3, 7), (4, 7), (5, 7), (6, 7), (7, 7)][..],
+            &all[2..],
+        ] {
+            let pool = recorded(there, "oooooooo");
+            let error = pool.assemble(false).unwrap_err().to_string();
+            assert!(error.contains("1 of the 3 slices"), "{error}");
+            assert!(pool.assemble(true).is_ok());
+        }
+        let pool = recorded(&all[2..], "mooooooo");
+        assert!(pool.assemble(false).is_err());
+        let pool = recorded(&all[2..], "mmoooooo");
+        assert_eq!(pool.assemble(false).unwrap().legs, [None, None, Some(2)]);
         let pool = recorded(&all[1..], "ommooooo");
         let error = pool.assemble(true).unwrap_err().to_string();
         assert!(

@@ -93,8 +93,8 @@ fn check_redundancy(dm: &Dm, pool: &Assembled) -> Result<()> {
     let status = running::need(dm, &pool.name)?.status(dm)?;
     if status.is_some_and(|status| status.mode == Mode::ReadOnly) {
         bail!(
-            "without {missing} data is lost, and nothing could be written: attach what there is \
-             and try again, or give --force to read the rest"
+            "without {missing} it can only be read, and data may be lost: attach what there is and \
+             try again, or give --force to read the rest"
         );
     }
     Ok(())
