@@ -193,6 +193,55 @@ pages_other() {
 	as_written
 }
 
+# Writes and reads in place, and sees that what is read has been written, until end_load.
+begin_load() {
+	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
+		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --time_based --runtime=200 \
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
+	load=$!
+}
+end_load() {
+	kill -INT $load
+	wait $load || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+}
+more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
+
+# As $disk, when it has been looked at.
+disk_is_there() {
+	disk=$(echo /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
+	disk=${disk##*/}
+	[ -b "/dev/$disk" ] && [ "$(blockdev --getsz "/dev/$disk")" -eq $((64 << 11)) ]
+}
+# A disk that is taken away answers with errors, with or without a device behind it.
+@test "a disk is taken away, with I/O under way" {
+	modprobe sd_mod
+	modprobe scsi_debug dev_size_mb=64 sector_size=4096 delay=1
+	wait_for 20 disk_is_there
+	make_members
+	dm reload t-m2 --table "0 $member_sectors linear /dev/$disk 0"
+	dm resume t-m2
+	start_pool
+	fill_volume 4
+	begin_load
+	in_place=$(counter in_place)
+	wait_for 30 more_in_place
+	echo 1 >"/sys/block/$disk/device/delete"
+	wait_for 30 states_are oofooooo
+	in_place=$(counter in_place)
+	wait_for 30 more_in_place
+	end_load
+	log_has "has failed: it is not used any more"
+	before=$(sum 0)
+	message convert
+	[ "$(sum 0)" = "$before" ]
+	missing=2
+	restart rw 4
+	dm remove t-m2
+	modprobe -r scsi_debug
+	[ "$(states)" = oofooooo ]
+	[ "$(sum 0)" = "$before" ]
+}
+
 @test "a table without an SSD is loaded" {
 	raid_volume 4
 	write_all_kinds
@@ -307,15 +356,11 @@ pages_other() {
 	[ "$(mode)" = rw ]
 }
 
-more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
 
 # bats test_tags=smp
 @test "SSDs fail under load" {
 	raid_volume 4 4 2
-	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
-		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --time_based --runtime=200 \
-		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
-	pid=$!
+	begin_load
 	in_place=0
 	wait_for 30 more_in_place
 	dead 2
@@ -326,8 +371,7 @@ more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
 	wait_for 30 states_are oofoofoo
 	in_place=$(counter in_place)
 	wait_for 30 more_in_place
-	kill -INT $pid
-	wait $pid || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	end_load
 	before=$(sum 0)
 	message convert
 	[ "$(sum 0)" = "$before" ]
