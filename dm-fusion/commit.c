@@ -118,6 +118,7 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 		return r;
 	}
 	pool->commits++;
+	pool->states_committed = fusion_md_super(pool->md)->states_generation;
 	commit_measure(pool);
 	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 	commit_bury(pool);

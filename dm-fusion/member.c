@@ -148,19 +148,18 @@ int fusion_member_read_label(struct block_device *bdev, struct page *page,
 
 struct fusion_states fusion_member_read_record(struct block_device *bdev,
 					       struct page *page,
-					       const u8 *pool_uuid)
+					       const u8 *pool_uuid, bool *whole)
 {
 	static const u32 copy[] = { FUSION_RECORD_COPY0, FUSION_RECORD_COPY1 };
-	struct fusion_states newest = { 0 }, states;
+	struct fusion_states states[ARRAY_SIZE(copy)] = { { 0 } };
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(copy); i++) {
-		if (fusion_page_io(bdev, copy[i] >> SECTOR_SHIFT, page,
-				   FUSION_LABEL_BYTES, REQ_OP_READ))
-			continue;
-		states = fusion_record_states(page_address(page), pool_uuid);
-		if (states.generation > newest.generation)
-			newest = states;
-	}
-	return newest;
+	for (i = 0; i < ARRAY_SIZE(copy); i++)
+		if (!fusion_page_io(bdev, copy[i] >> SECTOR_SHIFT, page,
+				    FUSION_LABEL_BYTES, REQ_OP_READ))
+			states[i] = fusion_record_states(page_address(page),
+							 pool_uuid);
+	*whole = states[0].generation == states[1].generation &&
+		states[0].used == states[1].used;
+	return states[states[1].generation > states[0].generation];
 }

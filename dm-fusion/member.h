@@ -115,7 +115,8 @@ int fusion_page_io(struct block_device *bdev, sector_t sector,
 
 /*
  * Write @record to those members in @which, all at once: one copy after the other, so that
- * a power cut leaves one of them whole.  Returns those that failed both.  Sleeps.
+ * a power cut leaves one of them whole, unless the first has failed.  Returns those that
+ * failed both.  Sleeps.
  */
 u64 fusion_members_write_record(struct fusion_member *members, u64 which,
 				struct page *record);
@@ -127,9 +128,12 @@ u64 fusion_members_write_record(struct fusion_member *members, u64 which,
 int fusion_member_read_label(struct block_device *bdev, struct page *page,
 			     const char **error);
 
-/* The newer copy of a member's record, as fusion_record_states().  Sleeps. */
+/*
+ * The newer copy of a member's record, as fusion_record_states().  @whole: so is the other.
+ * Sleeps.
+ */
 struct fusion_states fusion_member_read_record(struct block_device *bdev,
 					       struct page *page,
-					       const u8 *pool_uuid);
+					       const u8 *pool_uuid, bool *whole);
 
 #endif /* DM_FUSION_MEMBER_H */

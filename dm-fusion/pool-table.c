@@ -190,6 +190,7 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 	struct block_device *bdev = t->member[i].dev->bdev;
 	const char *why;
 	char *wrong;
+	bool whole;
 	int r;
 
 	r = fusion_member_read_label(bdev, page, &why);
@@ -209,8 +210,10 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 		ti->error = wrong;
 		return -EINVAL;
 	}
-	*states = fusion_member_read_record(bdev, page, config->pool_uuid);
+	*states = fusion_member_read_record(bdev, page, config->pool_uuid, &whole);
 	config->states_seen = max(config->states_seen, states->generation);
+	if (whole)
+		config->recorded |= 1ULL << i;
 	return 0;
 }
 
@@ -218,7 +221,7 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 static int check_labels(struct dm_target *ti, const struct fusion_pool_table *t,
 			struct fusion_pool_config *config)
 {
-	struct fusion_states *states;
+	struct fusion_states *states, chosen = { 0 };
 	bool first = true;
 	struct page *page;
 	unsigned int i;
@@ -237,8 +240,12 @@ static int check_labels(struct dm_target *ti, const struct fusion_pool_table *t,
 		first = false;
 	}
 	if (!r)
-		config->states_generation =
-			fusion_states_choose(states, t->n).generation;
+		chosen = fusion_states_choose(states, t->n);
+	config->states_generation = chosen.generation;
+	for (i = 0; i < t->n && !r; i++)
+		if (states[i].generation != chosen.generation ||
+		    states[i].used != chosen.used)
+			config->recorded &= ~(1ULL << i);
 	kfree(states);
 	if (page)
 		__free_page(page);

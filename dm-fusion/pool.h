@@ -166,7 +166,9 @@ struct fusion_reclaim {
 /* scrub.c */
 struct fusion_scrub {
 	struct fusion_background background;
+	atomic_t repairers;		/* who want it to repair */
 	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
+	u64 repaired;			/* of them whose parity was written again */
 };
 
 /* failure.c */
@@ -247,6 +249,7 @@ struct fusion_pool {
 	struct fusion_failures failures;
 	/* record.c; under the commit mutex */
 	struct page *record;
+	u64 states_committed;		/* generation of those in the last commit */
 	u64 recorded;			/* members that have the states of this generation */
 	u64 recorded_generation;
 	u64 states_seen;		/* the newest of the records, as the pool was made */

@@ -201,6 +201,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = fusion_passdown_init(pool);
 	if (r)
 		goto bad_passdown;
+	pool->states_committed = fusion_md_super(pool->md)->states_generation;
 	r = fusion_records_init(pool);
 	if (r)
 		goto bad_records;
@@ -311,7 +312,7 @@ struct fusion_pool *fusion_pool_of_device(struct mapped_device *md)
  * of an older one may have replicas that differ; that must be durable before
  * anything is written, and so must the missing clean flag.
  */
-static int pool_first_activation(struct fusion_pool *pool)
+static void pool_first_activation(struct fusion_pool *pool)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 
@@ -319,7 +320,7 @@ static int pool_first_activation(struct fusion_pool *pool)
 		/* nothing can be resynced: primaries count */
 		pool->unsynced_generation = super->flags & FUSION_SUPER_CLEAN ?
 			max(super->unsynced_generation, 1U) : U32_MAX;
-		return 0;
+		return;
 	}
 	/* one that does not count: it must not be taken for newer than what comes */
 	if (super->states_generation < pool->states_seen)
@@ -334,7 +335,6 @@ static int pool_first_activation(struct fusion_pool *pool)
 	}
 	pool->generation = super->generation;
 	pool->unsynced_generation = super->unsynced_generation;
-	return 0;
 }
 
 int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
@@ -344,21 +344,16 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 
 	mutex_lock(&pool->commit_lock);
 	fusion_failures_missing(pool, missing);
-	mutex_unlock(&pool->commit_lock);
-	if (!pool->activated) {
-		r = pool_first_activation(pool);
-		if (r)
-			return r;
-	}
+	if (!pool->activated)
+		pool_first_activation(pool);
 	if (fusion_pool_writable(pool)) {
-		mutex_lock(&pool->commit_lock);
 		super->flags &= ~FUSION_SUPER_CLEAN;
 		r = fusion_commit_transaction(pool);
 		/* without the records it is read-only */
 		if (!r)
 			fusion_failures_end(pool, fusion_failures_record(pool));
-		mutex_unlock(&pool->commit_lock);
 	}
+	mutex_unlock(&pool->commit_lock);
 	if (r)
 		return r;
 	if (!pool->activated && fusion_pool_writable(pool) &&

@@ -21,6 +21,7 @@ struct fusion_pool_config {
 	bool labelled;
 	u64 states_generation;		/* of the records: see fusion_states_choose() */
 	u64 states_seen;		/* the newest of all */
+	u64 recorded;			/* members that have that, in both copies */
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };
@@ -39,8 +40,8 @@ void fusion_pool_put(struct fusion_pool *pool);
 struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
 
 /*
- * Begin, or begin again, to serve I/O: the members are bound, but those in @missing.
- * What was written before a clean stop is not resynced.
+ * Begin, or begin again, to serve I/O: the members are bound, but those in @missing, and what
+ * is recorded is known.  What was written before a clean stop is not resynced.
  */
 int fusion_pool_activate(struct fusion_pool *pool, u64 missing);
 /*

@@ -25,7 +25,9 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	unsigned int i;
 
 	lockdep_assert_held(&pool->commit_lock);
-	if (!(super->compat & FUSION_COMPAT_LABELLED))
+	/* what could not be committed is not to be: the pool is read-only */
+	if (!(super->compat & FUSION_COMPAT_LABELLED) ||
+	    super->states_generation != pool->states_committed)
 		return 0;
 	if (pool->recorded_generation != super->states_generation)
 		pool->recorded = 0;

@@ -15,7 +15,7 @@
  * or, where another slice that is older is used instead, nobody has been told otherwise.
  * After 2 metadata of a lower generation is refused as long as one member is there that
  * was used then (super.h).  A cut within 2 leaves both kinds of records, and those of the
- * higher generation count.  Each start writes the records again.
+ * higher generation count.  Each start writes what is not there, or not in both copies.
  */
 #ifndef DM_FUSION_RECORD_H
 #define DM_FUSION_RECORD_H

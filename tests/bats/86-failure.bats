@@ -237,7 +237,7 @@ disk_is_there() {
 	missing=2
 	restart rw 4
 	dm remove t-m2
-	modprobe -r scsi_debug
+	wait_for 20 modprobe -q -r scsi_debug
 	[ "$(states)" = oofooooo ]
 	[ "$(sum 0)" = "$before" ]
 }

@@ -183,6 +183,43 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
 }
 
+# What it could not commit it does not record, whoever fails then.
+@test "a pool that is read-only records nothing" {
+	own_metadata
+	fusion volume create t-pool v0 --size 4M >/dev/null
+	dmsetup message ssd6 0 hold writes
+	failing flushes 2 5
+	random 1024 | dd of=/dev/mapper/t-pool-v0 bs=4M iflag=fullblock oflag=direct status=none 2>/dev/null 3>&- &
+	pid=$!
+	# the timer's commit
+	wait_for 20 in_ro
+	held 1
+	failing writes 6
+	release
+	wait $pid && false
+	log_has "dm-15 has failed: that cannot be recorded"
+	fusion pool stop t-pool
+	[ "$(generations)" = "1 1 1 1 1 1 1 1" ]
+	all_work
+	fusion pool start t-pool
+	[ "$(states) $(mode)" = "oooooooo rw" ]
+}
+
+# One that cannot be done without need not record what it has.
+@test "a pool starts with a member that cannot be written" {
+	labelled_pool
+	fusion volume create t-pool v0 --size 4M >/dev/null
+	letters a
+	message fail 3
+	failing writes 5
+	for round in 1 2; do
+		fusion pool stop t-pool
+		fusion pool start t-pool
+		[ "$(states) $(mode)" = "ooofoooo rw" ]
+		same a
+	done
+}
+
 slice_states() { fusion pool status t-pool --json | jq -r .metadata.mirror; }
 
 @test "slices of the metadata that are back are old" {

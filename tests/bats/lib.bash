@@ -294,6 +294,7 @@ field() {
 mode() { field 1; }
 out_of_space() { [ "$(mode)" = out_of_space ]; }
 in_rw() { [ "$(mode)" = rw ]; }
+in_ro() { [ "$(mode)" = ro ]; }
 # total, free, replicated, raid, dead, spare
 space() {
 	local names=(total free replicated raid dead spare) i
