@@ -119,7 +119,12 @@ static int msg_set(struct fusion_pool *pool, char **argv)
 
 static int msg_scrub(struct fusion_pool *pool, char **argv)
 {
-	return fusion_scrub_all(pool);
+	return fusion_scrub_all(pool, false);
+}
+
+static int msg_repair(struct fusion_pool *pool, char **argv)
+{
+	return fusion_scrub_all(pool, true);
 }
 
 /* Answers with a line for each volume: 1, or 2 if there was no room. */
@@ -173,6 +178,7 @@ static const struct {
 	{ "fail", 2, true, "fail <member>", msg_fail },
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
+	{ "repair", 1, true, "repair", msg_repair },
 };
 
 int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,

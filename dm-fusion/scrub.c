@@ -5,6 +5,7 @@
 #include "commit.h"
 #include "io.h"
 #include "mode.h"
+#include "reconstruct.h"
 #include "scrub.h"
 #include "stripe.h"
 
@@ -68,26 +69,98 @@ static bool scrub_degraded(struct fusion_stripe *stripe, u64 id)
 	return false;
 }
 
-/* Read the written slots and the parity; -EILSEQ: they do not fit. */
-static int scrub_look(struct fusion_stripe *stripe, u64 id, u64 written)
+/* All of @slots of @id, to or from the memory; those that failed. */
+static u64 scrub_io(struct fusion_stripe *stripe, u64 id, u64 slots, blk_opf_t opf)
 {
-	struct fusion_class *class = stripe->class;
-	u64 slots = written | fusion_mask(class->d, class->p), left;
-	int r;
+	u64 left, failed = 0;
 
-	if (written & ~fusion_mask(0, class->d))
-		return -EIO;
 	fusion_stripe_begin(stripe, NULL);
 	for (left = slots; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 
 		fusion_stripe_submit(stripe, i, fusion_place(id, i), 0,
-				     stripe->pool->block_pages, REQ_OP_READ);
+				     stripe->pool->block_pages, opf);
 	}
-	r = fusion_stripe_end(stripe);
-	if (!r && !fusion_stripe_fits(stripe, written))
-		r = -EILSEQ;
-	return r;
+	if (!fusion_stripe_end(stripe))
+		return 0;
+	for (left = slots; left; left &= left - 1)
+		if (stripe->slot[fusion_ctz64(left)].bio.bi_status)
+			failed |= left & -left;
+	return failed;
+}
+
+/*
+ * Data slot @i of @id could not be read: its pages that cannot be are computed from the
+ * others, and written again.  Only these: what can be read may be all there is of it.
+ */
+static int scrub_recover(struct fusion_stripe *stripe, u64 id, unsigned int i)
+{
+	struct fusion_reconstruct r = {
+		.stripe = stripe,
+		.src = { .place = fusion_place(id, i), .pages = 1 },
+	};
+	int error = 0, e;
+
+	for (; r.src.page < stripe->pool->block_pages; r.src.page++) {
+		if (fusion_replica_io(&r, i, 0, REQ_OP_READ))
+			continue;
+		e = fusion_reconstruct_stripe(&r);
+		error = error ?: e;
+	}
+	return error;
+}
+
+/* Write those in @slots of the parity again, from the data. */
+static int scrub_write_parity(struct fusion_scrub *scrub,
+			      struct fusion_stripe *stripe, u64 id, u64 written,
+			      u64 slots)
+{
+	if (!fusion_pool_writable(stripe->pool))
+		return -EROFS;
+	if (scrub_io(stripe, id, written, REQ_OP_READ))
+		return -EIO;
+	fusion_stripe_parity(stripe, written);
+	if (scrub_io(stripe, id, slots, REQ_OP_WRITE))
+		return -EIO;
+	WRITE_ONCE(scrub->repaired, scrub->repaired + 1);
+	return 0;
+}
+
+/* The parity does not fit: -EILSEQ, if it is not to be, or cannot be, written again. */
+static int scrub_mismatch(struct fusion_scrub *scrub,
+			  struct fusion_stripe *stripe, u64 id, u64 written)
+{
+	u64 parity = fusion_mask(stripe->class->d, stripe->class->p);
+	bool done = atomic_read(&scrub->repairers) &&
+		!scrub_write_parity(scrub, stripe, id, written, parity);
+
+	WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
+	DMERR_LIMIT("%s: stripe %llx: the parity does not fit%s",
+		    fusion_pool_name(stripe->pool), id,
+		    done ? ": it has been written again" : "");
+	return done ? 0 : -EILSEQ;
+}
+
+/* Read the written slots and the parity, and compare. */
+static int scrub_look(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
+		      u64 id, u64 written)
+{
+	struct fusion_class *class = stripe->class;
+	u64 parity = fusion_mask(class->d, class->p), failed, left;
+
+	if (written & ~fusion_mask(0, class->d))
+		return -EIO;
+	failed = scrub_io(stripe, id, written | parity, REQ_OP_READ);
+	for (left = failed & written; left; left &= left - 1)
+		if (scrub_recover(stripe, id, fusion_ctz64(left)))
+			return -EIO;
+	if (failed & parity)
+		return scrub_write_parity(scrub, stripe, id, written,
+					  failed & parity);
+	if (failed && scrub_io(stripe, id, written | parity, REQ_OP_READ))
+		return -EIO;
+	return fusion_stripe_fits(stripe, written) ? 0 :
+		scrub_mismatch(scrub, stripe, id, written);
 }
 
 static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
@@ -106,18 +179,11 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	in = !scrub_degraded(stripe, id) &&
 		fusion_gate_enter(&pool->gates, id, false);
 	if (in) {
-		r = scrub_look(stripe, id, written);
+		r = scrub_look(scrub, stripe, id, written);
 		fusion_gate_leave(&pool->gates, id);
+		WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
 	}
 	fusion_grace_leave(&pool->grace, grace);
-	if (!in)
-		return 0;
-	WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
-	if (r == -EILSEQ) {
-		WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
-		DMERR_LIMIT("%s: stripe %llx: the parity does not fit",
-			    fusion_pool_name(pool), id);
-	}
 	return r;
 }
 
@@ -147,9 +213,17 @@ static int scrub_all(struct fusion_background *b)
 	}
 }
 
-int fusion_scrub_all(struct fusion_pool *pool)
+int fusion_scrub_all(struct fusion_pool *pool, bool repair)
 {
-	return fusion_background_run(&pool->scrub.background, pool->slow_wq);
+	struct fusion_scrub *scrub = &pool->scrub;
+	int r;
+
+	if (repair)
+		atomic_inc(&scrub->repairers);
+	r = fusion_background_run(&scrub->background, pool->slow_wq);
+	if (repair)
+		atomic_dec(&scrub->repairers);
+	return r;
 }
 
 void fusion_scrub_init(struct fusion_pool *pool)

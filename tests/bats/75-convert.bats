@@ -323,6 +323,9 @@ labelled_pool() {
 	run -1 --separate-stderr fusion scrub t-pool --json
 	[ "$(jq .mismatches <<<"$output")" -gt 0 ]
 	[[ $(jq -r .error <<<"$stderr") == "the parity of "*" stripes of pool t-pool does not fit their data"* ]]
+	run -0 --separate-stderr fusion scrub t-pool --repair
+	[[ $stderr == *"does not fit their data"*"; it is written again"* ]]
+	[ "$(fusion scrub t-pool --json | jq -r '"\(.mismatches) \(.repaired)"')" = "0 0" ]
 	run -1 --separate-stderr fusion convert t-none
 	[[ $stderr == *"pool t-none is not running"* ]]
 	fusion pool stop t-pool

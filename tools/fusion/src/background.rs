@@ -22,6 +22,10 @@ pub struct Converted {
 pub struct Scrubbed {
     pub stripes: u64,
     pub mismatches: u64,
+    /// Their parity was written again, as it did not fit or could not be read.
+    pub repaired: u64,
+    /// The parity of some does not fit still.
+    pub wrong: bool,
 }
 
 fn status(dm: &Dm, pool: &Running) -> Result<PoolStatus> {
@@ -53,15 +57,17 @@ pub fn convert(dm: &Dm, pool: &Running) -> Result<Converted> {
     })
 }
 
-pub fn scrub(dm: &Dm, pool: &Running) -> Result<Scrubbed> {
+pub fn scrub(dm: &Dm, pool: &Running, repair: bool) -> Result<Scrubbed> {
     let before = status(dm, pool)?;
     let message = progress::spin(format!("scrubbing {}", pool.name), || {
-        dm.message(&pool.name, "scrub")
+        dm.message(&pool.name, if repair { "repair" } else { "scrub" })
     });
     let after = status(dm, pool)?;
     let found = Scrubbed {
         stripes: grown(&before, &after, "scrubbed"),
         mismatches: grown(&before, &after, "scrub_mismatches"),
+        repaired: grown(&before, &after, "scrub_repaired"),
+        wrong: message.is_err(),
     };
     // That parity does not fit is an error of the message's, too, but an answer here.
     match message {

@@ -34,10 +34,13 @@ pub enum Command {
         /// Name or uuid of the pool
         pool: String,
     },
-    /// Check the parity of every RAID stripe
+    /// Check that every RAID stripe can be read, and its parity
     Scrub {
         /// Name or uuid of the pool
         pool: String,
+        /// Write parity that does not fit again
+        #[arg(long)]
+        repair: bool,
     },
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),

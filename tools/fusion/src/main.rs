@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Command::Pool(command) => commands::pool::run(command, json),
         Command::Volume(command) => commands::volume::run(command, json),
         Command::Convert { pool } => commands::background::convert(&pool, json),
-        Command::Scrub { pool } => commands::background::scrub(&pool, json),
+        Command::Scrub { pool, repair } => commands::background::scrub(&pool, repair, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };

@@ -31,13 +31,14 @@ pub fn convert(pool: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-pub fn scrub(pool: &str, json: bool) -> Result<()> {
+pub fn scrub(pool: &str, repair: bool, json: bool) -> Result<()> {
     let dm = Dm::open()?;
     let pool = running::need(&dm, pool)?;
-    let found = background::scrub(&dm, &pool)?;
+    let found = background::scrub(&dm, &pool, repair)?;
     if json {
         output::json(&serde_json::json!({
             "pool": pool.name, "stripes": found.stripes, "mismatches": found.mismatches,
+            "repaired": found.repaired,
         }))?;
     } else {
         output::line(&format!(
@@ -45,14 +46,21 @@ pub fn scrub(pool: &str, json: bool) -> Result<()> {
             pool.name, found.stripes
         ));
     }
-    if found.mismatches > 0 {
+    let changed = format!(
+        "the parity of {} stripes of pool {} does not fit their data: their members have changed \
+         data by themselves, or something else has written to them",
+        found.mismatches, pool.name
+    );
+    if found.wrong {
         bail!(
-            "the parity of {} stripes of pool {} does not fit their data: their members have \
-             changed data by themselves, or something else has written to them; restore what \
-             matters from a backup",
-            found.mismatches,
-            pool.name
+            "{changed}; restore what matters from a backup, and have it written again with --repair"
         );
+    }
+    if found.mismatches > 0 {
+        output::notes(&[format!(
+            "{changed}; it is written again, but which was wrong is not known: restore what \
+             matters from a backup"
+        )]);
     }
     Ok(())
 }
