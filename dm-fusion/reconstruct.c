@@ -60,8 +60,7 @@ int fusion_replica_read(struct fusion_reconstruct *r)
 
 /* ---- stripes ---- */
 
-/* Of each of @slots, the pages at the source's page, in @id; those that failed. */
-static u64 slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t opf)
+u64 fusion_slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t opf)
 {
 	u64 left, failed = 0;
 
@@ -80,8 +79,7 @@ static u64 slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t o
 	return failed;
 }
 
-/* Those of @slots that are on members that are not out. */
-static u64 slots_in(struct fusion_pool *pool, u64 id, u64 slots)
+u64 fusion_slots_in(struct fusion_pool *pool, u64 id, u64 slots)
 {
 	u64 left;
 
@@ -97,10 +95,10 @@ static void slots_repair(struct fusion_reconstruct *r, u64 id, u64 lost)
 {
 	u64 failed;
 
-	lost = slots_in(r->stripe->pool, id, lost);
+	lost = fusion_slots_in(r->stripe->pool, id, lost);
 	if (!lost || !fusion_pool_writable(r->stripe->pool))
 		return;
-	failed = slots_io(r, id, lost, REQ_OP_WRITE);
+	failed = fusion_slots_io(r, id, lost, REQ_OP_WRITE);
 	for (; lost; lost &= lost - 1)
 		fusion_reconstruct_count(r, fusion_place(id, fusion_ctz64(lost)),
 					 !(failed & lost & -lost));
@@ -131,7 +129,7 @@ int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
 			return -EIO;
 		if (!(want & ~have))
 			break;
-		failed = slots_io(r, id, want & ~have, REQ_OP_READ);
+		failed = fusion_slots_io(r, id, want & ~have, REQ_OP_READ);
 		have |= want & ~failed;
 		lost |= failed;
 	}

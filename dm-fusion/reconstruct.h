@@ -35,6 +35,12 @@ u64 fusion_replica(const struct fusion_reconstruct *r, unsigned int i);
 bool fusion_replica_io(struct fusion_reconstruct *r, unsigned int slot, unsigned int i,
 		       blk_opf_t opf);
 
+/* Those of @slots of stripe @id that are on members that are not out. */
+u64 fusion_slots_in(struct fusion_pool *pool, u64 id, u64 slots);
+
+/* The source's pages of each of @slots of @id, to or from their memory; those that failed. */
+u64 fusion_slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t opf);
+
 /* Read the first replica that can be, of those that count.  Its number; -EIO: none. */
 int fusion_replica_read(struct fusion_reconstruct *r);
 

@@ -14,8 +14,9 @@
  * A power cut between 1 and 2 leaves metadata that is newer than the records: it is right,
  * or, where another slice that is older is used instead, nobody has been told otherwise.
  * After 2 metadata of a lower generation is refused as long as one member is there that
- * was used then (super.h).  A cut within 2 leaves both kinds of records, and those of the
- * higher generation count.  Each start writes what is not there, or not in both copies.
+ * was used then (super.h).  A cut within 2 leaves both kinds of records: which of them
+ * counts, fusion_states_choose() says.  Each start writes what is not there, or not in both
+ * copies.
  */
 #ifndef DM_FUSION_RECORD_H
 #define DM_FUSION_RECORD_H

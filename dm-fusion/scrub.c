@@ -60,33 +60,20 @@ static int scrub_enter(struct fusion_pool *pool, struct fusion_class *class,
 /* Is something of @id on a member that is out?  Then nothing can be compared. */
 static bool scrub_degraded(struct fusion_stripe *stripe, u64 id)
 {
-	unsigned int i;
+	u64 all = fusion_mask(0, stripe->class->k);
 
-	for (i = 0; i < stripe->class->k; i++)
-		if (fusion_member_out(fusion_member_at(stripe->pool,
-						       fusion_place(id, i))))
-			return true;
-	return false;
+	return fusion_slots_in(stripe->pool, id, all) != all;
 }
 
 /* All of @slots of @id, to or from the memory; those that failed. */
 static u64 scrub_io(struct fusion_stripe *stripe, u64 id, u64 slots, blk_opf_t opf)
 {
-	u64 left, failed = 0;
+	struct fusion_reconstruct r = {
+		.stripe = stripe,
+		.src = { .pages = stripe->pool->block_pages },
+	};
 
-	fusion_stripe_begin(stripe, NULL);
-	for (left = slots; left; left &= left - 1) {
-		unsigned int i = fusion_ctz64(left);
-
-		fusion_stripe_submit(stripe, i, fusion_place(id, i), 0,
-				     stripe->pool->block_pages, opf);
-	}
-	if (!fusion_stripe_end(stripe))
-		return 0;
-	for (left = slots; left; left &= left - 1)
-		if (stripe->slot[fusion_ctz64(left)].bio.bi_status)
-			failed |= left & -left;
-	return failed;
+	return fusion_slots_io(&r, id, slots, opf);
 }
 
 /*

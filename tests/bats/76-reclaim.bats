@@ -505,7 +505,7 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	wait $writer && false
 	[ "$(mode)" = ro ]
 	stop_pool
-	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	meta_table "$(meta_target)"
 	start_pool
 	volume_device 0 $((256 << 11))
 	[ "$(sum 0)" = "$sum" ]

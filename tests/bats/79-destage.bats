@@ -179,7 +179,7 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 	[ "$(counter destage_written_pages)" -ge 4 ]
 	[ "$(counter destage_written_pages)" -le 8 ]
 	stop_pool
-	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	meta_table "$(meta_target)"
 	start_pool
 	volume_device 0 $((4 << 11))
 	as_written

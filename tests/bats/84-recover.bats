@@ -179,7 +179,7 @@ tear_rows() {
 	release
 	wait $pid && false
 	[ "$(mode)" = ro ]
-	meta_table linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))
+	meta_table "$(meta_target)"
 	failing writes
 }
 # torn_until MIB: after a start that cannot write them, either, they are not computed from; the
@@ -315,10 +315,8 @@ recovered_or_ended() { [ "$(counter recovered)" -gt "$recovered" ] || ended "$pi
 # bats test_tags=smp
 @test "SSDs fail reads in turn, under load" {
 	raid_volume 4
-	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
-		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --io_size=768m \
-		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
-	pid=$!
+	begin_load --io_size=768m
+	pid=$load
 	for ((i = 0; ; i++)); do
 		failing reads $((i % (members - 1)))
 		recovered=$(counter recovered)

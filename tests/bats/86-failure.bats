@@ -193,13 +193,7 @@ pages_other() {
 	as_written
 }
 
-# Writes and reads in place, and sees that what is read has been written, until end_load.
-begin_load() {
-	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
-		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m --time_based --runtime=200 \
-		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
-	load=$!
-}
+# end_load: begin_load's, before its time.
 end_load() {
 	kill -INT $load
 	wait $load || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
@@ -222,7 +216,7 @@ disk_is_there() {
 	dm resume t-m2
 	start_pool
 	fill_volume 4
-	begin_load
+	begin_load --time_based --runtime=200
 	in_place=$(counter in_place)
 	wait_for 30 more_in_place
 	echo 1 >"/sys/block/$disk/device/delete"
@@ -360,7 +354,7 @@ disk_is_there() {
 # bats test_tags=smp
 @test "SSDs fail under load" {
 	raid_volume 4 4 2
-	begin_load
+	begin_load --time_based --runtime=200
 	in_place=0
 	wait_for 30 more_in_place
 	dead 2

@@ -36,7 +36,7 @@ labelled_pool() {
 	fusion pool create t-pool --json "$@" "${devices[@]}" >/dev/null
 }
 own_metadata() {
-	dm create t-meta --table "0 $meta_sectors linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"
+	dm create t-meta --table "0 $meta_sectors $(meta_target)"
 	labelled_pool --metadata /dev/mapper/t-meta
 }
 

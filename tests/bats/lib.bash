@@ -217,8 +217,10 @@ pool_defaults() {
 }
 pool_defaults
 
-# Members are linear devices on the SSDs, so that pools may be small; the
-# metadata is on the last SSD's end, where no member reaches.
+# The metadata is on the last SSD's end, where no member reaches.
+meta_target() { echo "linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"; }
+
+# Members are linear devices on the SSDs, so that pools may be small.
 make_members() {
 	local i table=
 
@@ -226,7 +228,7 @@ make_members() {
 		# shellcheck disable=SC2017
 		table+="t-m$i,,,rw,0 $member_sectors linear /dev/mapper/ssd$((i % 8)) $((i / 8 * member_sectors));"
 	done
-	table+="t-meta,,,rw,0 $meta_sectors linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"
+	table+="t-meta,,,rw,0 $meta_sectors $(meta_target)"
 	dm create --concise "$table"
 	blkdiscard /dev/mapper/t-meta
 }

@@ -45,6 +45,14 @@ verified() {
 		--name=p --filename=/dev/mapper/t-v0 "$@" >"$BATS_TEST_TMPDIR/fio" 2>&1 ||
 		{ cat "$BATS_TEST_TMPDIR/fio"; return 1; }
 }
+# begin_load OPTION...: writes and reads in place, as $load, which sees that what is read has been
+# written.
+begin_load() {
+	fio --name=v --filename=/dev/mapper/t-v0 --direct=1 --ioengine=libaio --iodepth=16 --thread --randrepeat=1 \
+		--rw=randrw --bs=16k --norandommap --serialize_overlap=1 --size=4m "$@" \
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
+	load=$!
+}
 as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
 patched() { counter new_patch; }
 

@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::ffi;
+use crate::{ffi, raw};
 
 pub const LABEL_BYTES: usize = ffi::FUSION_LABEL_BYTES as usize;
 /// Byte offsets of the two copies.
@@ -134,16 +134,8 @@ impl Label {
     /// # Panics
     /// If `bytes` is not `LABEL_BYTES` long.
     pub fn decode(bytes: &[u8]) -> Result<Self, LabelError> {
-        assert_eq!(bytes.len(), LABEL_BYTES, "one copy of a label");
-        let mut raw = Box::new(ffi::fusion_disk_label::default());
-        // SAFETY: both sides are LABEL_BYTES long; any bytes are valid integers.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                (&raw mut *raw).cast::<u8>(),
-                LABEL_BYTES,
-            );
-        }
+        // SAFETY: integers only.
+        let raw: Box<ffi::fusion_disk_label> = unsafe { raw::from_bytes(bytes) };
         // SAFETY: reads the label only.
         let error = unsafe { ffi::fusion_label_check(&raw const *raw) };
         if error == ffi::FUSION_LABEL_ABSENT {

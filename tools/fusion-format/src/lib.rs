@@ -21,6 +21,7 @@ mod crc;
 pub mod label;
 pub mod layout;
 pub mod metadata;
+mod raw;
 pub mod record;
 pub mod superblock;
 

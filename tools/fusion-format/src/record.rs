@@ -5,7 +5,7 @@ use std::mem::size_of;
 
 use uuid::Uuid;
 
-use crate::ffi;
+use crate::{ffi, raw};
 
 pub const RECORD_BYTES: usize = size_of::<ffi::fusion_disk_record>();
 /// Byte offsets of the two copies.
@@ -39,16 +39,8 @@ impl Record {
     /// If `bytes` is not `RECORD_BYTES` long.
     #[must_use]
     pub fn decode(bytes: &[u8], pool: Uuid) -> Option<Self> {
-        assert_eq!(bytes.len(), RECORD_BYTES, "one copy of a record");
-        let mut raw = Box::new(ffi::fusion_disk_record::default());
-        // SAFETY: both sides are RECORD_BYTES long; any bytes are valid integers.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                (&raw mut *raw).cast::<u8>(),
-                RECORD_BYTES,
-            );
-        }
+        // SAFETY: integers only.
+        let raw: Box<ffi::fusion_disk_record> = unsafe { raw::from_bytes(bytes) };
         // SAFETY: reads the record and as many bytes as a uuid has.
         let read = unsafe { ffi::fusion_record_states(&raw const *raw, pool.as_bytes().as_ptr()) };
         let states = match read.generation {

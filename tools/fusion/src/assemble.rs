@@ -89,7 +89,8 @@ impl FoundPool {
             bail!("pool {} has no members: attach them", self.name);
         };
         let label = first.label.clone();
-        self.check_majority(&label, force)?;
+        let record = self.record();
+        self.check_majority(&label, record, force)?;
         let mut members = vec![None; label.members.into()];
         let mut hot_spares = Vec::new();
         for member in &self.members {
@@ -98,7 +99,7 @@ impl FoundPool {
                 None => hot_spares.push(member.clone()),
             }
         }
-        let legs = self.legs(&label, &members, force)?;
+        let legs = self.legs(&label, &members, record, force)?;
         Ok(Assembled {
             uuid: self.uuid,
             name: self.name.clone(),
@@ -111,8 +112,7 @@ impl FoundPool {
 
     /// More than half of the members must be there, and be used: then the record is what was
     /// acted upon last, and the others cannot go on without these.
-    fn check_majority(&self, label: &Label, force: bool) -> Result<()> {
-        let record = self.record();
+    fn check_majority(&self, label: &Label, record: Option<&Record>, force: bool) -> Result<()> {
         if record.is_some_and(|record| record.generation == u64::MAX) {
             bail!(
                 "the members of pool {} carry records of a newer version: use that version's tools",
@@ -211,12 +211,12 @@ impl FoundPool {
         &self,
         label: &Label,
         members: &[Option<FoundMember>],
+        record: Option<&Record>,
         force: bool,
     ) -> Result<Vec<Option<usize>>> {
         if label.legs == 0 {
             return Ok(Vec::new());
         }
-        let record = self.record();
         let used = |index: usize| Record::state(record, index) == MemberState::Ok;
         let missing = self.missing();
         let mut missing_legs = 0;
