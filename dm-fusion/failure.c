@@ -6,6 +6,8 @@
 #include "failure.h"
 #include "mode.h"
 #include "record.h"
+#include "set.h"
+#include "spare.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -43,20 +45,50 @@ unsigned int fusion_failures_count(struct fusion_pool *pool)
 	return count;
 }
 
+/* An area of spares serves member @i, if there is one, from the next commit on. */
+static void member_spare(struct fusion_pool *pool, unsigned int i)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	super->spare[i] = fusion_spare_free(&pool->space);
+	if (super->spare[i])
+		super->incompat |= FUSION_INCOMPAT_SPARES;
+}
+
 /* Member @i is @state, from the next commit on. */
-static void member_change(struct fusion_md_super *super, unsigned int i,
+static void member_change(struct fusion_pool *pool, unsigned int i,
 			  enum fusion_member_state state)
 {
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
 	super->member[i] = state;
 	super->states_generation++;
 	super->incompat |= FUSION_INCOMPAT_FAILURES;
+	member_spare(pool, i);
 }
 
 static void failure_out(struct fusion_pool *pool, struct fusion_member *m)
 {
+	unsigned int i = m - pool->member;
+	u8 spare = fusion_md_super(pool->md)->spare[i];
+
 	WRITE_ONCE(m->use, FUSION_MEMBER_OUT);
-	WRITE_ONCE(pool->failures.out,
-		   pool->failures.out | 1ULL << (m - pool->member));
+	WRITE_ONCE(pool->failures.out, pool->failures.out | 1ULL << i);
+	if (spare)
+		fusion_spare_use(&pool->space, i, spare);
+}
+
+/* Draw from new sets, which have spares for what those that are open have nowhere. */
+static void failure_retire_sets(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+		fusion_sets_retire(s, s->class[i], &s->class[i]->tops);
+		fusion_sets_retire(s, s->class[i], &s->class[i]->patches);
+		fusion_sets_retire(s, s->class[i], &s->class[i]->parity);
+	}
 }
 
 /* @m is @use, and who waited for that goes on. */
@@ -75,6 +107,8 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 	aside = m->aside;
 	bio_list_init(&m->aside);
 	spin_unlock_irq(&pool->failures.lock);
+	if (m->spared)
+		failure_retire_sets(pool);
 	wake_up_all(&pool->failures.settled);
 	while ((bio = bio_list_pop(&aside))) {
 		bio->bi_status = status;
@@ -84,7 +118,6 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 
 int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 {
-	struct fusion_md_super *super = fusion_md_super(pool->md);
 	int r = 0;
 
 	lockdep_assert_held(&pool->commit_lock);
@@ -94,7 +127,7 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
 		if (fusion_failures_count(pool) < failures_max(pool) &&
 		    fusion_pool_writable(pool)) {
-			member_change(super, i, FUSION_MEMBER_FAILED);
+			member_change(pool, i, FUSION_MEMBER_FAILED);
 			pool->failures.begun |= 1ULL << i;
 		} else {
 			pool->failures.kept |= 1ULL << i;
@@ -262,16 +295,24 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	unsigned int i, max = failures_max(pool), beyond = 0;
 
+	/* of a time when there was none, or none was free */
+	for (i = 0; i < pool->layout.n; i++)
+		if (super->member[i] != FUSION_MEMBER_OK && !super->spare[i] &&
+		    fusion_pool_writable(pool)) {
+			member_spare(pool, i);
+			failure_out(pool, &pool->member[i]);
+		}
+
 	for (; missing; missing &= missing - 1) {
 		i = fusion_ctz64(missing);
 		if (fusion_member_out(&pool->member[i]))
 			continue;
-		failure_out(pool, &pool->member[i]);
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
 		if (fusion_failures_count(pool) < max)
-			member_change(super, i, FUSION_MEMBER_MISSING);
+			member_change(pool, i, FUSION_MEMBER_MISSING);
 		else
 			beyond++;
+		failure_out(pool, &pool->member[i]);
 	}
 	if (!beyond || !fusion_pool_writable(pool))
 		return;

@@ -240,9 +240,16 @@ struct fusion_disk_record {
 /* incompat feature: members are not OK, or were not */
 #define FUSION_INCOMPAT_FAILURES	(1U << 2)
 
+/* incompat feature: slots are in areas of spares, or were */
+#define FUSION_INCOMPAT_SPARES		(1U << 3)
+
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
 					 FUSION_INCOMPAT_ROWS | \
-					 FUSION_INCOMPAT_FAILURES)
+					 FUSION_INCOMPAT_FAILURES | \
+					 FUSION_INCOMPAT_SPARES)
+
+/* Areas of spares that are used, if the layout has so many. */
+#define FUSION_MAX_AREAS	8
 
 struct fusion_disk_class {
 	u8 data;			/* 0: entry not in use */
@@ -254,7 +261,7 @@ struct fusion_disk_class {
 struct fusion_disk_member {
 	u8 uuid[FUSION_UUID_BYTES];	/* zero: no label */
 	__le32 state;			/* enum fusion_member_state */
-	__le32 reserved;
+	__le32 spare;			/* not OK: the area that serves it, from 1; 0: none */
 	__le64 rebuild_cursor;
 };
 
@@ -345,15 +352,15 @@ enum fusion_stripe_state {
 	FUSION_STRIPE_RAID = 3,		/* sealed, parity valid */
 };
 
-#define FUSION_STRIPE_CLOSED	(1U << 0)	/* PRIMARY: no more places drawn */
-
 /*
  * Of a stripe that holds patches (PRIMARY or MIRROR) the live pages are counted: its
- * slots stay live until there are none.
+ * slots stay live until there are none.  @spared has a bit for each area of spares, from
+ * area 1 on: the slot whose home is on the member that the area serves is there, and not
+ * nowhere.
  */
 struct fusion_disk_stripe {
 	u8 state;
-	u8 flags;
+	u8 spared;
 	__le16 patch_pages;
 	__le32 generation;		/* activation it was opened in */
 	__le64 written;			/* RAID: slots that parity covers */

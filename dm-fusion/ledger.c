@@ -9,6 +9,7 @@
 
 #include "ledger.h"
 #include "set-table.h"
+#include "spare.h"
 
 int fusion_ledger_init(struct fusion_ledger *ledger, struct fusion_space *s)
 {
@@ -151,6 +152,7 @@ static int ledger_live(struct fusion_ledger *ledger, u64 place,
 		return r;
 	if (e->disk.state == FUSION_STRIPE_FREE) {
 		e->disk.state = state;
+		e->disk.spared = fusion_stripe_spared(ledger->space, e->stripe);
 		e->disk.generation =
 			cpu_to_le32(fusion_md_super(ledger->space->md)->generation);
 		e->disk.partner[0] = cpu_to_le64(partner);

@@ -29,8 +29,9 @@ struct fusion_member {
 	/* Read on every I/O; changed only while the pool is suspended. */
 	struct block_device *bdev;
 	sector_t offset_sectors;	/* of the first band */
-	/* This once or twice in a member's life: see failure.c. */
+	/* These once or twice in a member's life: see failure.c. */
 	enum fusion_member_use use;
+	bool spared;			/* what is at home here may be elsewhere: spare.h */
 	struct bio_list aside;		/* under failures.lock; see there */
 
 	/* Written on every I/O: a line of the member's own. */

@@ -93,16 +93,30 @@ static int pool_init_space(struct fusion_pool *pool)
 {
 	struct fusion_space *s = &pool->space;
 
-	fusion_failures_init(pool);
-	fusion_failures_load(pool);
 	s->layout = &pool->layout;
 	s->member = pool->member;
 	s->md = pool->md;
 	s->epochs = &pool->epochs;
 	s->grace = &pool->grace;
 	s->block_sectors = pool->block_sectors;
+	fusion_failures_init(pool);
+	fusion_failures_load(pool);
 	fusion_set_table_init(s);
 	return fusion_space_init(s);
+}
+
+/* Which stripes are in areas of spares must be known before they are read or written. */
+static int pool_load_spares(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+	int r = 0;
+
+	if (!s->spares.areas)
+		return 0;
+	for (i = 0; !r && i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		r = fusion_space_load(s, s->class[i], &pool->commit_lock);
+	return r;
 }
 
 static int pool_init_map(struct fusion_pool *pool)
@@ -210,6 +224,10 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		goto bad_commit;
 	*error = "Could not read the volumes from the metadata";
 	r = fusion_volumes_load(pool);
+	if (r)
+		goto bad_volumes;
+	*error = "Could not read the stripes from the metadata";
+	r = pool_load_spares(pool);
 	if (r)
 		goto bad_volumes;
 	if (fusion_md_read_only(pool->md))

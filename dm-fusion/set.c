@@ -237,6 +237,37 @@ bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class,
 	return any;
 }
 
+/* Any set of @open, taken out; *@idle: nothing is being written to it. */
+static struct fusion_set *set_take_any(struct fusion_space *s, struct fusion_class *class,
+				       struct fusion_open *open, bool *idle)
+{
+	struct fusion_set *set = NULL;
+	unsigned long flags;
+
+	spin_lock_irqsave(&class->lock, flags);
+	if (open->count) {
+		set = open->set[0];
+		fusion_open_remove(open, 0);
+		set->drawn = set->units;
+		*idle = !set->in_flight;
+		if (!set->patches)
+			fusion_set_count(s, set, 1);
+	}
+	spin_unlock_irqrestore(&class->lock, flags);
+	return set;
+}
+
+void fusion_sets_retire(struct fusion_space *s, struct fusion_class *class,
+			struct fusion_open *open)
+{
+	struct fusion_set *set;
+	bool idle;
+
+	while ((set = set_take_any(s, class, open, &idle)))
+		if (idle)
+			fusion_set_record(s, set);
+}
+
 int fusion_open_spare(struct fusion_class *class, struct fusion_open *open,
 		      size_t bytes)
 {

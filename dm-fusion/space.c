@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "band.h"
+#include "spare.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -27,10 +28,10 @@ static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
 			DIV_ROUND_UP(templates * sizeof(u16), sizeof(*bits)),
 			sizeof(*bits), GFP_NOIO);
 	b->live = kvmalloc(stripes, GFP_NOIO);
-	if (!bits || !b->live) {
+	b->spared = kvzalloc(stripes, GFP_NOIO);
+	if (!bits || !b->live || !b->spared) {
 		kvfree(bits);
-		kvfree(b->live);
-		b->live = NULL;
+		fusion_band_unload(b);
 		return -ENOMEM;
 	}
 	memset(b->live, FUSION_LIVE_OTHER, stripes);
@@ -47,7 +48,9 @@ void fusion_band_unload(struct fusion_band *b)
 {
 	kvfree(b->bits);
 	kvfree(b->live);
+	kvfree(b->spared);
 	b->live = NULL;
+	b->spared = NULL;
 	b->bits = NULL;
 	b->used_bits = NULL;
 	b->held_bits = NULL;
@@ -126,6 +129,13 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 			r = -EIO;
 			break;
 		}
+		if (!fusion_spared_ok(s, disk.spared)) {
+			DMERR("metadata has stripe %llx in spares that are not in use",
+			      stripe);
+			r = -EIO;
+			break;
+		}
+		b->spared[fusion_stripe_index(stripe)] = disk.spared;
 		__set_bit(fusion_stripe_index(stripe), b->bits);
 		b->live[fusion_stripe_index(stripe)] = fusion_stripe_live(&disk);
 		++*fusion_band_template(s, b, fusion_stripe_index(stripe));
@@ -442,6 +452,7 @@ u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 		i = find_first_zero_bit(b->used_bits, b->stripes);
 	__set_bit(i, b->used_bits);
 	__set_bit(i, b->held_bits);
+	WRITE_ONCE(b->spared[i], fusion_spares_draw(s, class, i));
 	++*fusion_band_template(s, b, i);
 	fusion_band_use(b, 1);
 	return fusion_stripe_id(b - s->band, i);

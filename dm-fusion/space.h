@@ -92,8 +92,15 @@ struct fusion_band {
 	unsigned long *dying_bits;
 	unsigned long *burying_bits;
 	u8 *live;			/* of each stripe: FUSION_LIVE_ */
+	u8 *spared;			/* the same: areas of spares, see spare.h */
 	unsigned long *emptied_bits;	/* of templates; under space->lock */
 	u16 *template_used;		/* stripes used, for each template */
+};
+
+/* Areas of spares that are in use: spare.h */
+struct fusion_spares {
+	u32 areas;			/* a bit each */
+	u8 member[FUSION_MAX_AREAS];	/* that it serves */
 };
 
 struct fusion_space {
@@ -102,6 +109,7 @@ struct fusion_space {
 	struct fusion_md *md;
 	struct fusion_epochs *epochs;
 	struct fusion_grace *grace;
+	struct fusion_spares spares;
 	u32 block_sectors;
 	u32 band_chunks;
 	u32 band_count;
@@ -156,7 +164,14 @@ void fusion_space_exit(struct fusion_space *s);
 struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
 					unsigned int p);
 
-/* Where a live place is: member index and sector on it.  Any context. */
+/* Where @place is, whose @home is on a member that is served by an area of spares. */
+struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
+				     struct fusion_spot home);
+
+/*
+ * Where a live place is: member index and sector on it.  If it is nowhere, that is its
+ * home, on a member that is out.  Any context.
+ */
 static inline sector_t fusion_space_locate(const struct fusion_space *s,
 					   u64 place, u32 *member)
 {
@@ -167,19 +182,16 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 	spot = fusion_layout_home(s->layout, s->band[b].class->k,
 				  fusion_stripe_index(stripe),
 				  fusion_place_slot(place));
+	if (unlikely(READ_ONCE(s->member[spot.member].spared)))
+		spot = fusion_space_spot(s, place, spot);
 	*member = spot.member;
 	return s->member[spot.member].offset_sectors +
 		((u64)b * s->band_chunks + spot.chunk) * s->block_sectors;
 }
 
-/* Take the members of @stripe, slot by slot, into @members; their mask. */
-static inline u64 fusion_space_members(const struct fusion_space *s,
-				       const struct fusion_class *class,
-				       u64 stripe, u8 *members)
-{
-	return fusion_layout_members(s->layout, class->k,
-				     fusion_stripe_index(stripe), members);
-}
+/* Take the members that @stripe is on, slot by slot, into @members; their mask. */
+u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class *class,
+			 u64 stripe, u8 *members);
 
 /* The class of a stripe that a good place is in. */
 static inline struct fusion_class *

@@ -35,8 +35,10 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->patch_pages = cpu_to_le64(s->patch_pages);
 	disk->states_generation = cpu_to_le64(s->states_generation);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
-	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
+		disk->member[i].spare = cpu_to_le32(s->spare[i]);
+	}
 }
 
 void fusion_super_decode(const struct fusion_disk_super *disk,
@@ -68,21 +70,33 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	s->states_generation = le64_to_cpu(disk->states_generation);
 	memcpy(s->class, disk->classes, sizeof(s->class));
-	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		s->member[i] = le32_to_cpu(disk->member[i].state);
+		s->spare[i] = le32_to_cpu(disk->member[i].spare);
+	}
 }
 
-/* States that this module knows, and no more failed than a class can do without. */
+/*
+ * States that this module knows, no more failed than a class can do without, and no two
+ * that are served by one area.
+ */
 static bool super_members_ok(const struct fusion_disk_super *disk)
 {
 	unsigned int i, failed = 0, parity = FUSION_MAX_PARITY;
-	u32 state;
+	u32 state, spare, areas = 0;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++) {
 		state = le32_to_cpu(disk->member[i].state);
 		if (state > FUSION_MEMBER_FAILED)
 			return false;
 		failed += state != FUSION_MEMBER_OK;
+		spare = le32_to_cpu(disk->member[i].spare);
+		if (!spare)
+			continue;
+		if (state == FUSION_MEMBER_OK || spare > FUSION_MAX_AREAS ||
+		    spare > le16_to_cpu(disk->spares) || areas >> spare & 1)
+			return false;
+		areas |= 1U << spare;
 	}
 	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		if (disk->classes[i].data && disk->classes[i].parity < parity)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Distributed spares: where slots are whose home is on a member that is out.
+ *
+ * The space for spares has areas (layout.h).  Each serves at most one member that is out,
+ * from the commit on that records its failure.  Of the slots that are at home on it, some
+ * are at their addresses in the area, and the others are nowhere.  Which of them, the
+ * stripes' records say, with a bit for each area (format.h), and in core the bands, all of
+ * which are loaded from the start on if an area is in use then: in bands that were not, when
+ * the first member failed, nothing is in any area.
+ *
+ * A stripe that is drawn while an area is in use has its slot there, for all of its life,
+ * unless the member that the address is on is out, too.  The bit is stored when the stripe
+ * is: a power cut leaves a stripe that is not in use, or all of it.  What is in the area of
+ * one that was in use before, only rebuilding brings there.
+ */
+#ifndef DM_FUSION_SPARE_H
+#define DM_FUSION_SPARE_H
+
+#include "space.h"
+
+/*
+ * An area for a member that is to be out: a number from 1 on; 0: all are in use.  It is the
+ * caller's to store in the superblock, and in use from fusion_spare_use() on.  Under the
+ * commit mutex.
+ */
+u8 fusion_spare_free(const struct fusion_space *s);
+
+/* @area is in use for member @i, which is out.  Any context. */
+void fusion_spare_use(struct fusion_space *s, unsigned int i, u8 area);
+
+/* The areas that the slots of stripe @index of @class, which is drawn now, are in, a bit each. */
+u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
+		      u32 index);
+
+/* The same of @stripe, as it is in core; its band is loaded, or no area is in use for it. */
+u8 fusion_stripe_spared(const struct fusion_space *s, u64 stripe);
+
+/* Could a stripe's record say so? */
+static inline bool fusion_spared_ok(const struct fusion_space *s, u8 spared)
+{
+	return !(spared & ~READ_ONCE(s->spares.areas));
+}
+
+#endif /* DM_FUSION_SPARE_H */
