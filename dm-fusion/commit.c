@@ -152,6 +152,7 @@ static int commit_close_set(struct fusion_pool *pool, struct fusion_set *set)
 static int commit_apply(struct fusion_pool *pool,
 			struct fusion_epoch_records *records)
 {
+	struct fusion_spared *spared;
 	struct fusion_set *set, *next;
 	struct fusion_seal *seal;
 	int r;
@@ -165,6 +166,11 @@ static int commit_apply(struct fusion_pool *pool,
 	list_for_each_entry(seal, &records->seals, list) {
 		r = fusion_ledger_seal(&pool->ledger, seal->stripe,
 				       seal->written);
+		if (r)
+			return r;
+	}
+	list_for_each_entry(spared, &records->spared, list) {
+		r = fusion_ledger_spare(&pool->ledger, spared->stripe, spared->areas);
 		if (r)
 			return r;
 	}
@@ -183,6 +189,7 @@ static int commit_apply(struct fusion_pool *pool,
 static void commit_forget(struct fusion_pool *pool,
 			  struct fusion_epoch_records *records)
 {
+	struct fusion_spared *spared, *next_spared;
 	struct fusion_seal *seal, *next_seal;
 	struct fusion_set *set, *next;
 
@@ -195,6 +202,8 @@ static void commit_forget(struct fusion_pool *pool,
 			fusion_sets_sealed(&pool->space, seal->set);
 		kfree(seal);
 	}
+	list_for_each_entry_safe(spared, next_spared, &records->spared, list)
+		kfree(spared);
 }
 
 /* Under the commit mutex, which it leaves. */

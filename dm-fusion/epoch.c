@@ -28,6 +28,7 @@ int fusion_epochs_init(struct fusion_epochs *e)
 		INIT_LIST_HEAD(&e->shard[i].closed_sets);
 		INIT_LIST_HEAD(&e->shard[i].seals);
 		INIT_LIST_HEAD(&e->shard[i].rows);
+		INIT_LIST_HEAD(&e->shard[i].spared);
 	}
 	return 0;
 }
@@ -89,6 +90,7 @@ u64 fusion_epoch_close(struct fusion_epochs *e,
 	INIT_LIST_HEAD(&records->closed_sets);
 	INIT_LIST_HEAD(&records->seals);
 	INIT_LIST_HEAD(&records->rows);
+	INIT_LIST_HEAD(&records->spared);
 	mutex_lock(&e->close_lock);
 	shards_lock(e);
 	number = e->current_number;
@@ -101,6 +103,7 @@ u64 fusion_epoch_close(struct fusion_epochs *e,
 				      &records->closed_sets);
 		list_splice_tail_init(&shard->seals, &records->seals);
 		list_splice_tail_init(&shard->rows, &records->rows);
+		list_splice_tail_init(&shard->spared, &records->spared);
 		shard->changes_count = 0;
 	}
 	shards_unlock(e);

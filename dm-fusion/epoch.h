@@ -72,6 +72,13 @@ struct fusion_row_change {
 	bool written;
 };
 
+/* Slots of a RAID stripe are in areas of spares now: rebuild.h. */
+struct fusion_spared {
+	struct list_head list;
+	u64 stripe;
+	u8 areas;
+};
+
 struct fusion_epoch_shard {
 	spinlock_t lock;
 	unsigned int changes_count;
@@ -79,6 +86,7 @@ struct fusion_epoch_shard {
 	struct list_head closed_sets;	/* of fusion_set: to be closed */
 	struct list_head seals;		/* of fusion_seal */
 	struct list_head rows;		/* of fusion_row_change */
+	struct list_head spared;	/* of fusion_spared */
 } ____cacheline_aligned_in_smp;
 
 struct fusion_epochs {
@@ -103,6 +111,7 @@ struct fusion_epoch_records {
 	struct list_head closed_sets;
 	struct list_head seals;
 	struct list_head rows;
+	struct list_head spared;
 };
 
 /*
@@ -118,7 +127,7 @@ fusion_epoch_records_empty(const struct fusion_epoch_records *records)
 	/* a seal comes with changes */
 	return list_empty(&records->changes) &&
 		list_empty(&records->closed_sets) &&
-		list_empty(&records->rows);
+		list_empty(&records->rows) && list_empty(&records->spared);
 }
 
 /* Records in the current epoch; a snapshot. */

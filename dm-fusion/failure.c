@@ -26,23 +26,35 @@ static bool status_counts(blk_status_t status)
 	}
 }
 
-/* How many members the pool can do without: never half of them. */
-static unsigned int failures_max(struct fusion_pool *pool)
+/* Members that are recorded as not OK. */
+static u64 failures_recorded(struct fusion_pool *pool)
 {
-	unsigned int i, max = min(FUSION_MAX_PARITY, (pool->layout.n - 1) / 2);
+	u64 members = 0;
+	unsigned int i;
 
-	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
-		max = min(max, pool->space.class[i]->p);
-	return max;
+	for (i = 0; i < pool->layout.n; i++)
+		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
+			members |= 1ULL << i;
+	return members;
 }
 
 unsigned int fusion_failures_count(struct fusion_pool *pool)
 {
-	unsigned int i, count = 0;
+	return hweight64(failures_recorded(pool) & ~fusion_md_super(pool->md)->rebuilt);
+}
 
-	for (i = 0; i < pool->layout.n; i++)
-		count += fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK;
-	return count;
+/*
+ * Can the pool do without one more member?  No more may be out, and not rebuilt, than each
+ * class has parities; and of all never half.
+ */
+static bool failures_bear(struct fusion_pool *pool)
+{
+	unsigned int i, max = FUSION_MAX_PARITY;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
+		max = min(max, pool->space.class[i]->p);
+	return fusion_failures_count(pool) < max &&
+		hweight64(failures_recorded(pool)) < (pool->layout.n - 1) / 2;
 }
 
 /* An area of spares serves member @i, if there is one, from the next commit on. */
@@ -125,8 +137,7 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 		unsigned int i = fusion_ctz64(members);
 
 		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
-		if (fusion_failures_count(pool) < failures_max(pool) &&
-		    fusion_pool_writable(pool)) {
+		if (failures_bear(pool) && fusion_pool_writable(pool)) {
 			member_change(pool, i, FUSION_MEMBER_FAILED);
 			pool->failures.begun |= 1ULL << i;
 		} else {
@@ -228,8 +239,8 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
 		      i);
 		r = -EINVAL;
-	} else if (fusion_failures_count(pool) >= failures_max(pool)) {
-		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for",
+	} else if (!failures_bear(pool)) {
+		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for, or nearly half",
 		      fusion_pool_name(pool), i);
 		r = -EBUSY;
 	} else {
@@ -281,6 +292,30 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
 	return READ_ONCE(m->use) == FUSION_MEMBER_OUT ? 0 : -EIO;
 }
 
+int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	u64 rebuilt = 0;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (super->spare[i])
+			rebuilt |= 1ULL << i;
+	mutex_lock(&pool->commit_lock);
+	if (fusion_members_out(pool) != out) {
+		r = -EAGAIN;
+	} else if (super->rebuilt != rebuilt) {
+		super->rebuilt = rebuilt;
+		r = fusion_commit_transaction(pool);
+	}
+	mutex_unlock(&pool->commit_lock);
+	if (r)
+		return r;
+	fusion_pool_event(pool);
+	return out & ~rebuilt ? -ENOSPC : 0;
+}
+
 void fusion_failures_load(struct fusion_pool *pool)
 {
 	unsigned int i;
@@ -293,7 +328,7 @@ void fusion_failures_load(struct fusion_pool *pool)
 void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
-	unsigned int i, max = failures_max(pool), beyond = 0;
+	unsigned int i, beyond = 0;
 
 	/* of a time when there was none, or none was free */
 	for (i = 0; i < pool->layout.n; i++)
@@ -308,7 +343,7 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 		if (fusion_member_out(&pool->member[i]))
 			continue;
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
-		if (fusion_failures_count(pool) < max)
+		if (failures_bear(pool))
 			member_change(pool, i, FUSION_MEMBER_MISSING);
 		else
 			beyond++;
@@ -316,8 +351,8 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 	}
 	if (!beyond || !fusion_pool_writable(pool))
 		return;
-	DMERR("%s: %u members can be done without, %u more are missing: the pool is read-only",
-	      fusion_pool_name(pool), max, beyond);
+	DMERR("%s: %u members are missing that cannot be done without: the pool is read-only",
+	      fusion_pool_name(pool), beyond);
 	fusion_pool_set_mode(pool, FUSION_RO);
 }
 

@@ -72,8 +72,14 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
  */
 int fusion_failure_make(struct fusion_pool *pool, unsigned int i);
 
-/* How many members have failed.  Under the commit mutex. */
+/* How many members have failed that are not rebuilt.  Under the commit mutex. */
 unsigned int fusion_failures_count(struct fusion_pool *pool);
+
+/*
+ * As long as those in @out, and no others, are out: what was on those that are served by
+ * areas of spares is there.  -EAGAIN: others are; -ENOSPC: one is not served.  Sleeps.
+ */
+int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out);
 
 /*
  * The members in @members could not be flushed.  0: those that failed are recorded with the

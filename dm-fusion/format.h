@@ -197,6 +197,9 @@ enum fusion_member_state {
 	FUSION_MEMBER_FAILED = 2,
 };
 
+/* A flag of one that is not OK: nothing is nowhere any more that was on it. */
+#define FUSION_MEMBER_REBUILT	(1U << 0)
+
 /*
  * One of the two copies of a member's record, which is the same on all members: which of
  * them are used.  The module writes it, after the metadata that says the same: metadata of
@@ -261,7 +264,8 @@ struct fusion_disk_class {
 struct fusion_disk_member {
 	u8 uuid[FUSION_UUID_BYTES];	/* zero: no label */
 	__le32 state;			/* enum fusion_member_state */
-	__le32 spare;			/* not OK: the area that serves it, from 1; 0: none */
+	__le16 spare;			/* not OK: the area that serves it, from 1; 0: none */
+	__le16 flags;			/* FUSION_MEMBER_REBUILT */
 	__le64 rebuild_cursor;
 };
 

@@ -253,6 +253,20 @@ int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written)
 	return 0;
 }
 
+int fusion_ledger_spare(struct fusion_ledger *ledger, u64 stripe, u8 areas)
+{
+	struct fusion_ledger_entry *e;
+	int r;
+
+	r = ledger_get(ledger, stripe, &e);
+	if (r || !e->disk.live || e->disk.state != FUSION_STRIPE_RAID)
+		return r;
+	ledger_dirty(ledger, e);
+	e->disk.spared |= areas;
+	fusion_stripe_spare(ledger->space, stripe, areas);
+	return 0;
+}
+
 int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
 			    bool *stored)
 {

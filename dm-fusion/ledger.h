@@ -53,6 +53,11 @@ int fusion_ledger_patch_dead(struct fusion_ledger *ledger,
  * After the slots that died and became live.  Nothing if none of it is live.
  */
 int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written);
+/*
+ * Slots of @stripe are in @areas of spares, too, on disk and in core.  Nothing if it is not
+ * RAID any more.
+ */
+int fusion_ledger_spare(struct fusion_ledger *ledger, u64 stripe, u8 areas);
 /* Is anything of @stripe live? */
 int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
 			    bool *stored);

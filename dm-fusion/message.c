@@ -6,6 +6,7 @@
 #include "io.h"
 #include "mode.h"
 #include "pools.h"
+#include "rebuild.h"
 #include "reclaim.h"
 #include "scrub.h"
 #include "settings.h"
@@ -122,6 +123,11 @@ static int msg_scrub(struct fusion_pool *pool, char **argv)
 	return fusion_scrub_all(pool, false);
 }
 
+static int msg_rebuild(struct fusion_pool *pool, char **argv)
+{
+	return fusion_rebuild_all(pool);
+}
+
 static int msg_repair(struct fusion_pool *pool, char **argv)
 {
 	return fusion_scrub_all(pool, true);
@@ -179,6 +185,7 @@ static const struct {
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
 	{ "repair", 1, true, "repair", msg_repair },
+	{ "rebuild", 1, true, "rebuild", msg_rebuild },
 };
 
 int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,

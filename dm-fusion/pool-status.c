@@ -83,7 +83,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("36 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu ",
+	DMEMIT("39 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu rebuilt %llu rebuild_todo %llu degraded %u ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       atomic64_read(&pool->converted.done),
@@ -110,7 +110,10 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       atomic64_read(&pool->destage.written_pages),
 	       atomic64_read(&pool->recovered.pages),
 	       atomic64_read(&pool->recovered.repaired),
-	       READ_ONCE(pool->scrub.repaired));
+	       READ_ONCE(pool->scrub.repaired),
+	       READ_ONCE(pool->rebuild.stripes),
+	       READ_ONCE(pool->rebuild.todo),
+	       fusion_failures_count(pool));
 	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)

@@ -171,6 +171,13 @@ struct fusion_scrub {
 	u64 repaired;			/* of them whose parity was written again */
 };
 
+/* rebuild.c */
+struct fusion_rebuild {
+	struct fusion_background background;
+	u64 stripes;			/* of which something was rebuilt */
+	u64 todo;			/* as of the round's begin, less those done since */
+};
+
 /* failure.c */
 struct fusion_failures {
 	spinlock_t lock;
@@ -244,6 +251,7 @@ struct fusion_pool {
 	struct fusion_progress compacted;
 	struct fusion_victims victims;
 	struct fusion_scrub scrub;
+	struct fusion_rebuild rebuild;
 	struct fusion_destage destage;
 	struct fusion_recovered recovered;
 	struct fusion_failures failures;

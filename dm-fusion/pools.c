@@ -11,6 +11,7 @@
 #include "mode.h"
 #include "passdown.h"
 #include "pools.h"
+#include "rebuild.h"
 #include "reclaim.h"
 #include "record.h"
 #include "destage.h"
@@ -173,6 +174,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_compact_init(pool);
 	mutex_init(&pool->background_lock);
 	fusion_scrub_init(pool);
+	fusion_rebuild_init(pool);
 	fusion_gates_init(&pool->gates);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
@@ -270,6 +272,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	/* workers whose write has ended may still look for others to go with */
 	flush_workqueue(pool->large_wq);
 	flush_workqueue(pool->io_wq);
+	fusion_background_stop(&pool->rebuild.background);
 	fusion_background_stop(&pool->scrub.background);
 	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
@@ -391,6 +394,7 @@ void fusion_pool_continue(struct fusion_pool *pool)
 {
 	fusion_reclaim_start(pool);
 	fusion_background_start(&pool->scrub.background);
+	fusion_background_start(&pool->rebuild.background);
 	WRITE_ONCE(pool->active, true);
 	fusion_resync_start(pool);
 	fusion_passdown_kick(pool);
@@ -407,6 +411,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	fusion_background_stop(&pool->scrub.background);
 	/* it ends with its jobs, which may be what writes still wait for */
 	fusion_background_end(&pool->reclaim.request);
+	fusion_background_stop(&pool->rebuild.background);
 	fusion_resync_stop(pool);
 }
 

@@ -60,6 +60,30 @@ int fusion_replica_read(struct fusion_reconstruct *r)
 
 /* ---- stripes ---- */
 
+int fusion_raid_enter(struct fusion_stripe *stripe, u64 id, u64 *written,
+		      unsigned int *grace)
+{
+	struct fusion_pool *pool = stripe->pool;
+	struct fusion_disk_stripe disk;
+	u64 found = id;
+	int r;
+
+	mutex_lock(&pool->commit_lock);
+	r = fusion_md_next_stripe(pool->md, &found, &disk);
+	if (!r && (found != id ||
+		   fusion_space_class_of(&pool->space, id) != stripe->class))
+		r = -ENODATA;
+	if (!r && disk.state != FUSION_STRIPE_RAID)
+		r = -EBUSY;
+	*written = r ? 0 : le64_to_cpu(disk.written);
+	if (*written & ~fusion_mask(0, stripe->class->d))
+		r = -EIO;
+	if (!r)
+		*grace = fusion_grace_enter(&pool->grace);
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
 u64 fusion_slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t opf)
 {
 	u64 left, failed = 0;

@@ -35,6 +35,14 @@ u64 fusion_replica(const struct fusion_reconstruct *r, unsigned int i);
 bool fusion_replica_io(struct fusion_reconstruct *r, unsigned int slot, unsigned int i,
 		       blk_opf_t opf);
 
+/*
+ * A grace reference to RAID stripe @id, with the memory of @stripe: only then, as who has
+ * memory may be waiting for a commit.  The slots that parity covers.  -ENODATA: it is not
+ * stored, or of another class; -EBUSY: it is one of a set; -EIO.
+ */
+int fusion_raid_enter(struct fusion_stripe *stripe, u64 id, u64 *written,
+		      unsigned int *grace);
+
 /* Those of @slots of stripe @id that are on members that are not out. */
 u64 fusion_slots_in(struct fusion_pool *pool, u64 id, u64 slots);
 

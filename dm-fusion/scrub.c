@@ -33,30 +33,6 @@ static int scrub_next(struct fusion_pool *pool, u64 *id,
 	return r;
 }
 
-/*
- * A grace reference to RAID stripe @id of @class: only then, as who has a
- * stripe's memory may be waiting for a commit.  -ENODATA: it is none any more.
- */
-static int scrub_enter(struct fusion_pool *pool, struct fusion_class *class,
-		       u64 id, u64 *written, unsigned int *grace)
-{
-	struct fusion_disk_stripe disk;
-	u64 found = id;
-	int r;
-
-	mutex_lock(&pool->commit_lock);
-	r = fusion_md_next_stripe(pool->md, &found, &disk);
-	if (!r && (found != id || disk.state != FUSION_STRIPE_RAID ||
-		   fusion_space_class_of(&pool->space, id) != class))
-		r = -ENODATA;
-	if (!r) {
-		*written = le64_to_cpu(disk.written);
-		*grace = fusion_grace_enter(&pool->grace);
-	}
-	mutex_unlock(&pool->commit_lock);
-	return r;
-}
-
 /* Is something of @id on a member that is out?  Then nothing can be compared. */
 static bool scrub_degraded(struct fusion_stripe *stripe, u64 id)
 {
@@ -135,8 +111,6 @@ static int scrub_look(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
 	struct fusion_class *class = stripe->class;
 	u64 parity = fusion_mask(class->d, class->p), failed, left;
 
-	if (written & ~fusion_mask(0, class->d))
-		return -EIO;
 	failed = scrub_io(stripe, id, written | parity, REQ_OP_READ);
 	for (left = failed & written; left; left &= left - 1)
 		if (scrub_recover(stripe, id, fusion_ctz64(left)))
@@ -159,9 +133,9 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	bool in;
 	int r;
 
-	r = scrub_enter(pool, stripe->class, id, &written, &grace);
+	r = fusion_raid_enter(stripe, id, &written, &grace);
 	if (r)
-		return r == -ENODATA ? 0 : r;
+		return r == -ENODATA || r == -EBUSY ? 0 : r;
 	/* who writes to it in place leaves it right */
 	in = !scrub_degraded(stripe, id) &&
 		fusion_gate_enter(&pool->gates, id, false);

@@ -168,6 +168,13 @@ struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
 struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home);
 
+static inline sector_t fusion_space_sector(const struct fusion_space *s, u32 band,
+					   struct fusion_spot spot)
+{
+	return s->member[spot.member].offset_sectors +
+		((u64)band * s->band_chunks + spot.chunk) * s->block_sectors;
+}
+
 /*
  * Where a live place is: member index and sector on it.  If it is nowhere, that is its
  * home, on a member that is out.  Any context.
@@ -185,8 +192,7 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 	if (unlikely(READ_ONCE(s->member[spot.member].spared)))
 		spot = fusion_space_spot(s, place, spot);
 	*member = spot.member;
-	return s->member[spot.member].offset_sectors +
-		((u64)b * s->band_chunks + spot.chunk) * s->block_sectors;
+	return fusion_space_sector(s, b, spot);
 }
 
 /* Take the members that @stripe is on, slot by slot, into @members; their mask. */

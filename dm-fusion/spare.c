@@ -48,6 +48,7 @@ u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *c
 
 	if (likely(!areas))
 		return 0;
+	/* pairs with fusion_spare_use() */
 	smp_rmb();
 	fusion_layout_members(s->layout, class->k, index, members);
 	for (left = areas; left; left &= left - 1) {
@@ -61,6 +62,98 @@ u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *c
 			spared |= 1U << a;
 	}
 	return spared;
+}
+
+void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 areas)
+{
+	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	u8 *spared = &b->spared[fusion_stripe_index(stripe)];
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->class->lock, flags);
+	WRITE_ONCE(*spared, *spared | areas);
+	spin_unlock_irqrestore(&b->class->lock, flags);
+}
+
+/* Areas that a slot of stripe @index of @b is for, and where it is nowhere. */
+static u8 stripe_lost(const struct fusion_space *s, const struct fusion_band *b, u32 index)
+{
+	const struct fusion_class *class = b->class;
+	u8 members[FUSION_MAX_MEMBERS], lost = 0;
+	u32 left = READ_ONCE(s->spares.areas);
+
+	fusion_layout_members(s->layout, class->k, index, members);
+	for (; left; left &= left - 1) {
+		unsigned int a = fusion_ctz64(left);
+		int i = slot_of(members, class->k, s->spares.member[a]);
+		struct fusion_spot spot;
+
+		if (i < 0)
+			continue;
+		spot = fusion_layout_spare(s->layout, class->k, index, i, a + 1);
+		if (!(READ_ONCE(b->spared[index]) >> a & 1) ||
+		    fusion_member_out(&s->member[spot.member]))
+			lost |= 1U << a;
+	}
+	return lost;
+}
+
+/* The next of @b from *@index on. */
+static bool band_next_lost(const struct fusion_space *s, const struct fusion_band *b,
+			   u32 *index, struct fusion_lost *lost)
+{
+	u32 i;
+
+	for (i = *index; i < b->stripes; i++) {
+		i = find_next_bit(b->used_bits, b->stripes, i);
+		if (i >= b->stripes)
+			break;
+		lost->areas = stripe_lost(s, b, i);
+		if (!lost->areas)
+			continue;
+		lost->placeable = fusion_spares_draw(s, b->class, i) & lost->areas;
+		lost->held = test_bit(i, b->held_bits);
+		*index = i;
+		return true;
+	}
+	return false;
+}
+
+bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost)
+{
+	u32 number = fusion_stripe_band(*id), index = fusion_stripe_index(*id);
+	bool found = false;
+
+	for (; !found && number < s->band_count; number++, index = 0) {
+		struct fusion_band *b = &s->band[number];
+
+		/* so that it stays loaded */
+		mutex_lock(&s->lock);
+		found = b->class && fusion_band_loaded(b) &&
+			band_next_lost(s, b, &index, lost);
+		mutex_unlock(&s->lock);
+		if (found)
+			*id = fusion_stripe_id(number, index);
+		cond_resched();
+	}
+	return found;
+}
+
+unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int area,
+			       u32 *member, sector_t *sector)
+{
+	const struct fusion_class *class = fusion_space_class_of(s, stripe);
+	u32 index = fusion_stripe_index(stripe);
+	u8 members[FUSION_MAX_MEMBERS];
+	struct fusion_spot spot;
+	int i;
+
+	fusion_layout_members(s->layout, class->k, index, members);
+	i = slot_of(members, class->k, s->spares.member[area]);
+	spot = fusion_layout_spare(s->layout, class->k, index, i, area + 1);
+	*member = spot.member;
+	*sector = fusion_space_sector(s, fusion_stripe_band(stripe), spot);
+	return i;
 }
 
 u8 fusion_stripe_spared(const struct fusion_space *s, u64 stripe)

@@ -36,6 +36,29 @@ u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *c
 /* The same of @stripe, as it is in core; its band is loaded, or no area is in use for it. */
 u8 fusion_stripe_spared(const struct fusion_space *s, u64 stripe);
 
+/*
+ * Slots that are nowhere: with their home on a member that is out, and not in an area, or
+ * there on a member that is out, too.  Bits of areas.
+ */
+struct fusion_lost {
+	u8 areas;			/* of which a slot is nowhere */
+	u8 placeable;			/* of these: it could be in its area */
+	bool held;			/* by who will make it live */
+};
+
+/*
+ * The next stripe from *@id on that is in use, or was just now, and of which something is
+ * nowhere.  False: there is none.  Every band is loaded.  Sleeps.
+ */
+bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost);
+
+/* The slot of @stripe that @area is for, and where it goes: a sector of *@member. */
+unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int area,
+			       u32 *member, sector_t *sector);
+
+/* The slots of @stripe, which is live, are in @areas, too, now. */
+void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 areas);
+
 /* Could a stripe's record say so? */
 static inline bool fusion_spared_ok(const struct fusion_space *s, u8 spared)
 {

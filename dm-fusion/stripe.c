@@ -316,12 +316,25 @@ void fusion_stripe_submit(struct fusion_stripe *stripe, unsigned int i,
 			  u64 place, unsigned int first, unsigned int pages,
 			  blk_opf_t opf)
 {
-	struct fusion_slot *slot = &stripe->slot[i];
 	struct fusion_pool *pool = stripe->pool;
+	sector_t sector;
+	u32 member;
+
+	sector = fusion_space_locate(&pool->space, place, &member);
+	fusion_stripe_submit_to(stripe, i, &pool->member[member],
+				sector + first * FUSION_PAGE_SECTORS, first, pages, opf);
+}
+
+void fusion_stripe_submit_to(struct fusion_stripe *stripe, unsigned int i,
+			     struct fusion_member *m, sector_t sector, unsigned int first,
+			     unsigned int pages, blk_opf_t opf)
+{
+	struct fusion_slot *slot = &stripe->slot[i];
 	struct bio *bio = &slot->bio;
 
-	bio_init(bio, pool->member[0].bdev, &slot->vec, 1, opf);
-	slot->member = fusion_aim(pool, bio, place, first);
+	bio_init(bio, m->bdev, &slot->vec, 1, opf);
+	bio->bi_iter.bi_sector = sector;
+	slot->member = m;
 	bio->bi_end_io = slot_end_io;
 	__bio_add_page(bio, virt_to_page(slot->data),
 		       pages << FUSION_PAGE_SHIFT, first << FUSION_PAGE_SHIFT);

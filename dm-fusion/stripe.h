@@ -94,6 +94,10 @@ void fusion_stripe_begin(struct fusion_stripe *stripe,
 void fusion_stripe_submit(struct fusion_stripe *stripe, unsigned int i,
 			  u64 place, unsigned int first, unsigned int pages,
 			  blk_opf_t opf);
+/* The same to or from @sector of member @m, which is that of the first page. */
+void fusion_stripe_submit_to(struct fusion_stripe *stripe, unsigned int i,
+			     struct fusion_member *m, sector_t sector, unsigned int first,
+			     unsigned int pages, blk_opf_t opf);
 int fusion_stripe_end(struct fusion_stripe *stripe);
 
 #endif /* DM_FUSION_STRIPE_H */

@@ -37,7 +37,9 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
-		disk->member[i].spare = cpu_to_le32(s->spare[i]);
+		disk->member[i].spare = cpu_to_le16(s->spare[i]);
+		disk->member[i].flags = cpu_to_le16(s->rebuilt >> i & 1 ?
+						    FUSION_MEMBER_REBUILT : 0);
 	}
 }
 
@@ -70,27 +72,33 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	s->states_generation = le64_to_cpu(disk->states_generation);
 	memcpy(s->class, disk->classes, sizeof(s->class));
+	s->rebuilt = 0;
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		s->member[i] = le32_to_cpu(disk->member[i].state);
-		s->spare[i] = le32_to_cpu(disk->member[i].spare);
+		s->spare[i] = le16_to_cpu(disk->member[i].spare);
+		if (le16_to_cpu(disk->member[i].flags) & FUSION_MEMBER_REBUILT)
+			s->rebuilt |= 1ULL << i;
 	}
 }
 
 /*
- * States that this module knows, no more failed than a class can do without, and no two
- * that are served by one area.
+ * States that this module knows, no more failed and not rebuilt than a class can do without,
+ * and no two that are served by one area.
  */
 static bool super_members_ok(const struct fusion_disk_super *disk)
 {
 	unsigned int i, failed = 0, parity = FUSION_MAX_PARITY;
-	u32 state, spare, areas = 0;
+	u32 state, spare, flags, areas = 0;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++) {
 		state = le32_to_cpu(disk->member[i].state);
 		if (state > FUSION_MEMBER_FAILED)
 			return false;
-		failed += state != FUSION_MEMBER_OK;
-		spare = le32_to_cpu(disk->member[i].spare);
+		spare = le16_to_cpu(disk->member[i].spare);
+		flags = le16_to_cpu(disk->member[i].flags);
+		failed += state != FUSION_MEMBER_OK && !flags;
+		if (flags & ~FUSION_MEMBER_REBUILT || (flags && !spare))
+			return false;
 		if (!spare)
 			continue;
 		if (state == FUSION_MEMBER_OK || spare > FUSION_MAX_AREAS ||

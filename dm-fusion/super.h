@@ -53,6 +53,7 @@ struct fusion_md_super {
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 	u8 spare[FUSION_MAX_MEMBERS];	/* area, from 1; 0: none */
+	u64 rebuilt;			/* members, a bit each */
 };
 
 /* The fields of @disk that @s and the trees' roots have; the rest is kept. */

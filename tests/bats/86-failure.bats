@@ -13,12 +13,6 @@ test_teardown() {
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 
-# dead SSD...: nothing works on these.
-dead() {
-	failing reads "$@"
-	failing writes "$@"
-	failing flushes "$@"
-}
 # In blocks without a top, part of one, and whole; and in those that have one.
 write_all_kinds() {
 	local b
@@ -193,12 +187,6 @@ pages_other() {
 	as_written
 }
 
-# end_load: begin_load's, before its time.
-end_load() {
-	kill -INT $load
-	wait $load || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
-}
-more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
 
 # As $disk, when it has been looked at.
 disk_is_there() {

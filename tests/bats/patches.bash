@@ -53,6 +53,12 @@ begin_load() {
 		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --output="$BATS_TEST_TMPDIR/fio" 3>&- &
 	load=$!
 }
+# Before its time.
+end_load() {
+	kill -INT "$load"
+	wait "$load" || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+}
+more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
 as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
 patched() { counter new_patch; }
 
@@ -63,6 +69,12 @@ failing() {
 	for ((i = 0; i < members; i++)); do
 		dmsetup message "ssd$i" 0 fail "$kind" "$([[ " $* " == *" $i "* ]] && echo yes || echo no)"
 	done
+}
+# dead SSD...: nothing works on these.
+dead() {
+	failing reads "$@"
+	failing writes "$@"
+	failing flushes "$@"
 }
 all_work() {
 	local i

@@ -57,6 +57,21 @@ pub fn convert(dm: &Dm, pool: &Running) -> Result<Converted> {
     })
 }
 
+/// How many stripes were rebuilt.
+pub fn rebuild(dm: &Dm, pool: &Running) -> Result<u64> {
+    let before = status(dm, pool)?;
+    progress::watch(
+        &format!("rebuilding {}", pool.name),
+        || Dm::open()?.message(&pool.name, "rebuild"),
+        || {
+            let now = status(dm, pool).ok()?;
+            let done = grown(&before, &now, "rebuilt");
+            Some((done, done + now.counter("rebuild_todo")))
+        },
+    )?;
+    Ok(grown(&before, &status(dm, pool)?, "rebuilt"))
+}
+
 pub fn scrub(dm: &Dm, pool: &Running, repair: bool) -> Result<Scrubbed> {
     let before = status(dm, pool)?;
     let message = progress::spin(format!("scrubbing {}", pool.name), || {

@@ -29,6 +29,9 @@ pub enum Command {
     /// Create, list, resize and remove volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Fail members, and rebuild what was on them
+    #[command(subcommand)]
+    Device(DeviceCommand),
     /// Convert what is replicated to RAID stripes; interrupted, go on with it by doing it again
     Convert {
         /// Name or uuid of the pool
@@ -93,6 +96,22 @@ pub enum PoolCommand {
         /// Do not ask
         #[arg(long)]
         yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// Use a member no more, as if it had failed; refused if it cannot be done without
+    Fail {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Its device, or its number, from 0 on
+        member: String,
+    },
+    /// Rebuild what was on members that have failed on the others, in the space for spares
+    Rebuild {
+        /// Name or uuid of the pool
+        pool: String,
     },
 }
 

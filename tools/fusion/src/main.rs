@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Pool(command) => commands::pool::run(command, json),
         Command::Volume(command) => commands::volume::run(command, json),
+        Command::Device(command) => commands::device::run(command, json),
         Command::Convert { pool } => commands::background::convert(&pool, json),
         Command::Scrub { pool, repair } => commands::background::scrub(&pool, repair, json),
         Command::Table(args) => commands::table::run(&args, json),

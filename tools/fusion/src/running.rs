@@ -135,6 +135,26 @@ impl Running {
             .with_context(|| format!("pool {} has no volume {name}", self.name))
     }
 
+    /// The number of a member, by that or by its device.
+    pub fn member(&self, key: &str) -> Result<usize> {
+        let found = match key.parse::<usize>() {
+            Ok(index) => (index < self.table.members.len()).then_some(index),
+            Err(_) => {
+                let dev = BlockDevice::open_read(Path::new(key))?.dev;
+                let members = self.table.members.iter();
+                members
+                    .map(|member| member.map(|(dev, _)| dev))
+                    .position(|member| member == Some(dev))
+            }
+        };
+        found.with_context(|| {
+            format!(
+                "pool {} has no member {key}: 'fusion pool status {}' lists them",
+                self.name, self.name
+            )
+        })
+    }
+
     pub fn device_of(&self, volume: &Volume) -> Option<&VolumeDevice> {
         self.devices.iter().find(|device| device.id == volume.id)
     }

@@ -2,6 +2,7 @@
 //! One module for each group of commands: from arguments to answers.
 
 pub mod background;
+pub mod device;
 pub mod pool;
 pub mod scan;
 pub mod table;

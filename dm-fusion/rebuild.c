@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rebuild.  See rebuild.h.
+ */
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "io.h"
+#include "mode.h"
+#include "rebuild.h"
+#include "reclaim.h"
+#include "reconstruct.h"
+#include "spare.h"
+#include "stripe.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Stripes to a commit. */
+#define REBUILD_BATCH	64
+/* Rounds that bring nothing, as all that is left is being written to. */
+#define REBUILD_VAIN	3
+
+struct rebuild {
+	struct fusion_pool *pool;
+	u64 in[REBUILD_BATCH];		/* stripes whose gates we are in */
+	unsigned int count;
+	/* of the round: stripes of which something is still nowhere */
+	u64 sets;			/* in sets */
+	u64 held;			/* by who will make them live */
+	u64 stuck;			/* that have no place for it */
+	u64 done;			/* and those that were rebuilt */
+	int error;			/* of the first that could not be computed */
+};
+
+/* Those of the batch are where they are to be, if nothing fails. */
+static int rebuild_commit(struct rebuild *rb)
+{
+	int r = rb->count ? fusion_commit(rb->pool) : 0;
+
+	while (rb->count)
+		fusion_gate_leave(&rb->pool->gates, rb->in[--rb->count]);
+	return r;
+}
+
+/* The lost ones of @slots, in memory: those that hold something. */
+static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u64 slots)
+{
+	struct fusion_class *class = stripe->class;
+	struct fusion_reconstruct r = {
+		.stripe = stripe,
+		.src = { .pages = stripe->pool->block_pages },
+	};
+	u64 data = slots & written;
+	int e = 0;
+
+	if (!(slots & (written | fusion_mask(class->d, class->p))))
+		return 0;
+	if (!data)
+		data = fusion_slots_io(&r, id, written, REQ_OP_READ);
+	if (data) {
+		r.src.place = fusion_place(id, fusion_ctz64(data));
+		e = fusion_reconstruct_stripe(&r);
+	}
+	if (!e && slots & fusion_mask(class->d, class->p))
+		fusion_stripe_parity(stripe, written);
+	return e;
+}
+
+/* The slots that @areas are for; those in @content are written there. */
+static u64 rebuild_slots(struct fusion_stripe *stripe, u64 id, u8 areas, u64 content)
+{
+	struct fusion_pool *pool = stripe->pool;
+	u64 slots = 0;
+	u32 left;
+
+	for (left = areas; left; left &= left - 1) {
+		unsigned int i;
+		sector_t sector;
+		u32 member;
+
+		i = fusion_spare_slot(&pool->space, id, fusion_ctz64(left), &member,
+				      &sector);
+		slots |= 1ULL << i;
+		if (content >> i & 1)
+			fusion_stripe_submit_to(stripe, i, &pool->member[member], sector,
+						0, pool->block_pages, REQ_OP_WRITE);
+	}
+	return slots;
+}
+
+/* In its gate.  -ENODATA: it is not in use; -EBUSY: it is in a set. */
+static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas)
+{
+	struct fusion_class *class = stripe->class;
+	struct fusion_pool *pool = stripe->pool;
+	unsigned int grace;
+	u64 written;
+	int r;
+
+	r = fusion_raid_enter(stripe, id, &written, &grace);
+	if (r)
+		return r;
+	r = rebuild_compute(stripe, id, written, rebuild_slots(stripe, id, areas, 0));
+	if (!r) {
+		fusion_stripe_begin(stripe, NULL);
+		rebuild_slots(stripe, id, areas,
+			      written | fusion_mask(class->d, class->p));
+		r = fusion_stripe_end(stripe);
+	}
+	fusion_grace_leave(&pool->grace, grace);
+	return r == -ENODATA ? -EIO : r;
+}
+
+static void rebuild_record(struct fusion_pool *pool, struct fusion_spared *spared)
+{
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+
+	shard = fusion_epoch_enter(&pool->epochs, &flags);
+	list_add_tail(&spared->list, &shard->spared);
+	fusion_epoch_exit(shard, flags);
+}
+
+static int rebuild_enter(struct rebuild *rb, u64 id)
+{
+	int r;
+
+	if (rb->count < REBUILD_BATCH && fusion_gate_enter(&rb->pool->gates, id, false))
+		return 0;
+	/* who waits is in no other */
+	r = rebuild_commit(rb);
+	return r ? r : fusion_gate_enter_wait(&rb->pool->gates, id);
+}
+
+static int rebuild_stripe(struct rebuild *rb, u64 id, u8 areas)
+{
+	struct fusion_pool *pool = rb->pool;
+	struct fusion_stripe_pool *sp;
+	struct fusion_spared *spared;
+	struct fusion_stripe *stripe;
+	int r;
+
+	sp = fusion_stripe_background(pool, fusion_space_class_of(&pool->space, id));
+	spared = kmalloc(sizeof(*spared), GFP_NOIO);
+	if (!sp || !spared) {
+		kfree(spared);
+		return -ENOMEM;
+	}
+	r = rebuild_enter(rb, id);
+	if (r) {
+		kfree(spared);
+		return r;
+	}
+	stripe = fusion_stripe_get(sp);
+	r = rebuild_move(stripe, id, areas);
+	fusion_stripe_put(sp, stripe);
+	if (r) {
+		fusion_gate_leave(&pool->gates, id);
+		kfree(spared);
+		rb->sets += r == -EBUSY;
+		if (r == -EIO && !rb->error)
+			rb->error = r;
+		return 0;
+	}
+	spared->stripe = id;
+	spared->areas = areas;
+	rebuild_record(pool, spared);
+	rb->in[rb->count++] = id;
+	rb->done++;
+	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
+	WRITE_ONCE(pool->rebuild.todo, pool->rebuild.todo - 1);
+	return 0;
+}
+
+/*
+ * What there is to do, at most: of what is in use, some is of no use any more.  What is held
+ * by then is live with the next commit, or held still.
+ */
+static void rebuild_count(struct rebuild *rb)
+{
+	struct fusion_lost lost;
+	u64 id, todo = 0;
+
+	for (id = 0; fusion_spare_next(&rb->pool->space, &id, &lost); id++) {
+		rb->held += lost.held;
+		todo += !!lost.placeable;
+	}
+	WRITE_ONCE(rb->pool->rebuild.todo, todo);
+}
+
+/* Is something of @id stored? */
+static bool rebuild_stored(struct fusion_pool *pool, u64 id)
+{
+	struct fusion_disk_stripe disk;
+
+	return fusion_md_read_stripe(pool->md, id, &disk) != -ENODATA;
+}
+
+static int rebuild_round(struct rebuild *rb)
+{
+	struct fusion_pool *pool = rb->pool;
+	struct fusion_lost lost;
+	int r, e;
+	u64 id;
+
+	rb->sets = 0;
+	rb->held = 0;
+	rb->stuck = 0;
+	rb->done = 0;
+	rb->error = 0;
+	rebuild_count(rb);
+	r = fusion_commit(pool);
+	for (id = 0; !r && fusion_spare_next(&pool->space, &id, &lost); id++) {
+		if (fusion_background_stopping(&pool->rebuild.background))
+			r = -EINTR;
+		else if (lost.areas != lost.placeable)
+			rb->stuck += rebuild_stored(pool, id);
+		if (!r && !lost.held && lost.placeable)
+			r = rebuild_stripe(rb, id, lost.placeable);
+		cond_resched();
+	}
+	e = rebuild_commit(rb);
+	return r ? r : e;
+}
+
+/* What may be nowhere must be known. */
+static int rebuild_load(struct fusion_pool *pool)
+{
+	struct fusion_space *s = &pool->space;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; !r && i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		r = fusion_space_load(s, s->class[i], &pool->commit_lock);
+	return r;
+}
+
+/* After a round, so many of them in vain: -EAGAIN: another one. */
+static int rebuild_left(const struct rebuild *rb, unsigned int vain)
+{
+	bool busy = rb->sets || rb->held;
+
+	if (rb->done || (busy && vain < REBUILD_VAIN))
+		return -EAGAIN;
+	if (rb->error)
+		return rb->error;
+	return busy ? -EBUSY : rb->stuck ? -ENOSPC : 0;
+}
+
+static void rebuild_complain(struct fusion_pool *pool, int r)
+{
+	const char *why = r == -EIO ?
+		"too much else cannot be read to compute all that was on members that are out" :
+		r == -EBUSY ? "some blocks are being written to all the time: try again when they are not" :
+		r == -ENOSPC ? "the space for spares is not enough for all members that are out: the rest needs these back" :
+		NULL;
+
+	if (why)
+		DMERR("%s: not all could be rebuilt: %s", fusion_pool_name(pool), why);
+}
+
+static int rebuild_all(struct fusion_background *b)
+{
+	struct fusion_pool *pool = container_of(b, struct fusion_pool,
+						rebuild.background);
+	struct rebuild *rb;
+	unsigned int vain = 0;
+	u64 out;
+	int r;
+
+	rb = kzalloc(sizeof(*rb), GFP_NOIO);
+	if (!rb)
+		return -ENOMEM;
+	rb->pool = pool;
+	do {
+		out = fusion_members_out(pool);
+		r = rebuild_load(pool);
+		if (!r)
+			r = rebuild_round(rb);
+		if (r)
+			break;
+		vain = rb->done ? 0 : vain + 1;
+		r = rebuild_left(rb, vain);
+		/* what cannot be converted is still there in the next round */
+		if (r == -EAGAIN && rb->sets)
+			fusion_reclaim_all(pool);
+		else if (!r)
+			r = fusion_failures_rebuilt(pool, out);
+	} while (r == -EAGAIN && !fusion_background_stopping(b));
+	kfree(rb);
+	rebuild_complain(pool, r);
+	return r == -EAGAIN ? -EINTR : r;
+}
+
+int fusion_rebuild_all(struct fusion_pool *pool)
+{
+	return fusion_background_run(&pool->rebuild.background, pool->slow_wq);
+}
+
+void fusion_rebuild_init(struct fusion_pool *pool)
+{
+	fusion_background_init(&pool->rebuild.background, rebuild_all);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rebuild: what was on members that are out goes to the areas of spares that serve them
+ * (spare.h).
+ *
+ * Of each RAID stripe with a slot that is nowhere, and an address for it in an area, the
+ * slot is computed from the rest and written there.  A slot that nothing was written to is
+ * moved without I/O.  What is in sets is converted first.
+ *
+ * Meanwhile we are in the gates of these stripes, beside others: nobody writes to them in
+ * place; and have a grace reference, until the slot is written.  The change is one of the
+ * epoch, whose commit flushes the slot first, and leave the gates after the commit.  A
+ * power cut before it leaves the slot nowhere, as it was, and what has been written to the
+ * area is not looked at.  If the stripe dies before the commit the change does nothing.
+ *
+ * When nothing is nowhere any more the members are marked as rebuilt, by a commit: as many
+ * more may fail as if they had not.
+ */
+#ifndef DM_FUSION_REBUILD_H
+#define DM_FUSION_REBUILD_H
+
+#include "pool.h"
+
+void fusion_rebuild_init(struct fusion_pool *pool);
+
+/*
+ * Rebuild all that can be, and wait.  0: it is all there; -EINTR; -EIO: something cannot
+ * be computed; -EBUSY: something is being written to, again and again; -ENOSPC: there is
+ * no area for a member, or an address in one is on another member that is out.
+ */
+int fusion_rebuild_all(struct fusion_pool *pool);
+
+#endif /* DM_FUSION_REBUILD_H */
