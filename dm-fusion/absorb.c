@@ -4,7 +4,7 @@
  *
  * What can be lost: the pages are copied to places that nothing refers to, and the
  * map is switched when all of them are there.  Until the commit a power cut leaves
- * the patches, whose places are not used again before.  They are copied from the
+ * the patches, or the top, whose places are not used again before.  They are copied from the
  * first replica that can be read, which is what counts if they differ; those of the top
  * do not.
  */
@@ -13,6 +13,7 @@
 #include "copy.h"
 #include "io.h"
 #include "set.h"
+#include "spare.h"
 
 /* All runs of @patches to the places of @top. */
 static int absorb_copy(struct fusion_pool *pool,
@@ -43,6 +44,27 @@ static int absorb_copy(struct fusion_pool *pool,
 	return r;
 }
 
+/* All runs of @old to the places of @top. */
+static int absorb_copy_top(struct fusion_pool *pool, const struct fusion_top *old,
+			   const struct fusion_top *top)
+{
+	unsigned int pages = pool->block_pages, page, run;
+	struct fusion_copy copy;
+	int r;
+
+	r = fusion_copy_begin(&copy, pool);
+	if (r)
+		return r;
+	for (page = 0; !r && page < pages; page += run) {
+		run = fusion_mask_run(old->mask, page, pages - page);
+		if (old->mask & (1ULL << page))
+			r = fusion_copy_pages(&copy, old->place, page, top->place, page,
+					      fusion_top_replicas(top), run);
+	}
+	fusion_copy_end(&copy);
+	return r;
+}
+
 /* Draw a place for a top.  An error pointer of fusion_set_refill(). */
 static struct fusion_set *absorb_draw(struct fusion_volume *v, u64 block,
 				      struct fusion_top *top)
@@ -63,9 +85,8 @@ static struct fusion_set *absorb_draw(struct fusion_volume *v, u64 block,
 	}
 }
 
-static int absorb_patches(struct fusion_volume *v, u64 block,
-			  const struct fusion_patches *patches,
-			  struct fusion_update *u)
+static int absorb_overlay(struct fusion_volume *v, u64 block,
+			  const struct fusion_overlay *ov, struct fusion_update *u)
 {
 	struct fusion_pool *pool = v->pool;
 	struct fusion_epoch_shard *shard;
@@ -77,9 +98,10 @@ static int absorb_patches(struct fusion_volume *v, u64 block,
 	set = absorb_draw(v, block, &top);
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	top.mask = patches->mask;
+	top.mask = ov->patches ? ov->patches->patches.mask : ov->top.mask;
 	top.generation = pool->generation;
-	r = absorb_copy(pool, patches, &top);
+	r = ov->patches ? absorb_copy(pool, &ov->patches->patches, &top) :
+		absorb_copy_top(pool, &ov->top, &top);
 	if (!r) {
 		shard = fusion_epoch_enter(&pool->epochs, &flags);
 		fusion_update_top(&pool->map, shard, u, &top, false);
@@ -106,8 +128,8 @@ int fusion_absorb(struct fusion_volume *v, u64 block)
 	rcu_read_lock();
 	ov = fusion_entry_overlay(fusion_map_entry(&pool->map, v->id, block));
 	rcu_read_unlock();
-	if (ov && ov->patches)
-		r = absorb_patches(v, block, &ov->patches->patches, &u);
+	if (ov && (ov->patches || fusion_spare_missed(&pool->space, ov->top.place)))
+		r = absorb_overlay(v, block, ov, &u);
 	if (u.chunk)
 		fusion_update_cancel(&pool->map, &u);
 	return r;

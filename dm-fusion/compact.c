@@ -333,8 +333,6 @@ static int compact_write(struct fusion_move *m)
 	seal->stripe = m->to;
 	seal->written = written;
 	seal->set = NULL;
-	/* before anything in it is live: no commit frees it in between */
-	fusion_space_unhold(&m->pool->space, m->to, true);
 	fusion_move_switch(m, seal);
 	atomic64_inc(&m->pool->compacted.done);
 	return 0;

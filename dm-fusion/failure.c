@@ -5,6 +5,7 @@
 #include "commit.h"
 #include "failure.h"
 #include "mode.h"
+#include "rebuild.h"
 #include "record.h"
 #include "set.h"
 #include "spare.h"
@@ -40,12 +41,14 @@ static u64 failures_recorded(struct fusion_pool *pool)
 
 unsigned int fusion_failures_count(struct fusion_pool *pool)
 {
-	return hweight64(failures_recorded(pool) & ~fusion_md_super(pool->md)->rebuilt);
+	u64 rebuilt = fusion_md_super(pool->md)->rebuilt;
+
+	return hweight64(failures_recorded(pool) & ~rebuilt) + hweight64(rebuilt) / 2;
 }
 
 /*
- * Can the pool do without one more member?  No more may be out, and not rebuilt, than each
- * class has parities; and of all never half.
+ * Can the pool do without one more member?  No more slots of a stripe may be nowhere than
+ * its class has parities; and never is half of all members out.
  */
 static bool failures_bear(struct fusion_pool *pool)
 {
@@ -119,8 +122,10 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 	aside = m->aside;
 	bio_list_init(&m->aside);
 	spin_unlock_irq(&pool->failures.lock);
-	if (m->spared)
+	if (m->spared) {
 		failure_retire_sets(pool);
+		fusion_rebuild_kick(pool);
+	}
 	wake_up_all(&pool->failures.settled);
 	while ((bio = bio_list_pop(&aside))) {
 		bio->bi_status = status;
@@ -299,10 +304,10 @@ int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out)
 	unsigned int i;
 	int r = 0;
 
+	mutex_lock(&pool->commit_lock);
 	for (i = 0; i < pool->layout.n; i++)
 		if (super->spare[i])
 			rebuilt |= 1ULL << i;
-	mutex_lock(&pool->commit_lock);
 	if (fusion_members_out(pool) != out) {
 		r = -EAGAIN;
 	} else if (super->rebuilt != rebuilt) {

@@ -72,7 +72,10 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
  */
 int fusion_failure_make(struct fusion_pool *pool, unsigned int i);
 
-/* How many members have failed that are not rebuilt.  Under the commit mutex. */
+/*
+ * How many slots of a stripe may be nowhere (spare.h): as many as members that are out and
+ * not rebuilt, and as half of those that are.  Under the commit mutex.
+ */
 unsigned int fusion_failures_count(struct fusion_pool *pool);
 
 /*

@@ -48,6 +48,7 @@ struct fusion_io {
 		struct fusion_patch patch;
 	};
 	bool patched;			/* it is a patch */
+	bool moved;			/* what is nowhere need not, or cannot, be elsewhere */
 	u32 generation;			/* of the block's patches then */
 	bool held;
 	bool commit;			/* FUA that must wait for a commit */

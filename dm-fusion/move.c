@@ -335,6 +335,9 @@ void fusion_move_switch(struct fusion_move *m, struct fusion_seal *seal)
 					     fusion_place(m->to, i));
 	}
 	list_add_tail(&seal->list, &shard->seals);
+	/* what was drawn for this is live now, or never will be: for none it is neither */
+	if (!seal->set)
+		fusion_space_unhold(&pool->space, m->to, true);
 	fusion_epoch_exit(shard, flags);
 	fusion_commit_soon(pool);
 }

@@ -176,6 +176,8 @@ struct fusion_rebuild {
 	struct fusion_background background;
 	u64 stripes;			/* of which something was rebuilt */
 	u64 todo;			/* as of the round's begin, less those done since */
+	struct delayed_work work;	/* it begins by itself */
+	atomic_t asked;			/* who asked for it, and wait */
 };
 
 /* failure.c */

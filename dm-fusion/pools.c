@@ -272,7 +272,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	/* workers whose write has ended may still look for others to go with */
 	flush_workqueue(pool->large_wq);
 	flush_workqueue(pool->io_wq);
-	fusion_background_stop(&pool->rebuild.background);
+	fusion_rebuild_stop(pool);
 	fusion_background_stop(&pool->scrub.background);
 	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
@@ -396,6 +396,7 @@ void fusion_pool_continue(struct fusion_pool *pool)
 	fusion_background_start(&pool->scrub.background);
 	fusion_background_start(&pool->rebuild.background);
 	WRITE_ONCE(pool->active, true);
+	fusion_rebuild_kick(pool);
 	fusion_resync_start(pool);
 	fusion_passdown_kick(pool);
 	if (fusion_pool_writable(pool))
@@ -411,7 +412,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	fusion_background_stop(&pool->scrub.background);
 	/* it ends with its jobs, which may be what writes still wait for */
 	fusion_background_end(&pool->reclaim.request);
-	fusion_background_stop(&pool->rebuild.background);
+	fusion_rebuild_stop(pool);
 	fusion_resync_stop(pool);
 }
 

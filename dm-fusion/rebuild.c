@@ -17,20 +17,32 @@
 
 /* Stripes to a commit. */
 #define REBUILD_BATCH	64
-/* Rounds that bring nothing, as all that is left is being written to. */
+/* Rounds that bring nothing, as all that is left is being written to; and then: */
 #define REBUILD_VAIN	3
+#define REBUILD_AGAIN	(10 * HZ)
+/* Shorter waits for a rate add up. */
+#define REBUILD_WAIT_MS	50
 
 struct rebuild {
 	struct fusion_pool *pool;
 	u64 in[REBUILD_BATCH];		/* stripes whose gates we are in */
 	unsigned int count;
+	u64 unpaid_kib;			/* read and written, and not waited for */
 	/* of the round: stripes of which something is still nowhere */
-	u64 sets;			/* in sets */
-	u64 held;			/* by who will make them live */
+	u64 sets;			/* in sets, or that have died */
+	u64 held;			/* by who will make them live, or writes to them */
 	u64 stuck;			/* that have no place for it */
 	u64 done;			/* and those that were rebuilt */
 	int error;			/* of the first that could not be computed */
 };
+
+/* Paused, it goes on for those who have asked for it. */
+static bool rebuild_stopping(struct fusion_pool *pool)
+{
+	return fusion_background_stopping(&pool->rebuild.background) ||
+		(READ_ONCE(pool->reclaim.tunables.paused) &&
+		 !atomic_read(&pool->rebuild.asked));
+}
 
 /* Those of the batch are where they are to be, if nothing fails. */
 static int rebuild_commit(struct rebuild *rb)
@@ -40,6 +52,53 @@ static int rebuild_commit(struct rebuild *rb)
 	while (rb->count)
 		fusion_gate_leave(&rb->pool->gates, rb->in[--rb->count]);
 	return r;
+}
+
+/* Let others have their time. */
+static int rebuild_pace(struct rebuild *rb)
+{
+	struct fusion_pool *pool = rb->pool;
+	u32 rate = READ_ONCE(pool->reclaim.busy) ?
+		READ_ONCE(pool->reclaim.tunables.rebuild_kib) :
+		READ_ONCE(pool->reclaim.tunables.rate_kib);
+	u64 ms;
+	int r;
+
+	/* who looks at the load */
+	fusion_reclaim_soon(pool);
+	ms = rate ? div_u64(rb->unpaid_kib * 1000, rate) : 0;
+	if (!rate)
+		rb->unpaid_kib = 0;
+	if (ms < REBUILD_WAIT_MS)
+		return 0;
+	r = rebuild_commit(rb);
+	if (!r)
+		wait_event_idle_timeout(pool->rebuild.background.wait,
+					rebuild_stopping(pool),
+					msecs_to_jiffies(ms));
+	rb->unpaid_kib = 0;
+	return r;
+}
+
+/* Of @id all slots that are there were read, or nearly, and those in @areas written. */
+static void rebuild_account(struct rebuild *rb, u64 id, struct fusion_class *class, u8 areas)
+{
+	struct fusion_pool *pool = rb->pool;
+	unsigned int bytes = pool->block_sectors << SECTOR_SHIFT;
+	u8 members[FUSION_MAX_MEMBERS];
+	sector_t sector;
+	u32 left, member;
+	u64 mask;
+
+	mask = fusion_space_members(&pool->space, class, id, members);
+	for (left = areas; left; left &= left - 1) {
+		fusion_spare_slot(&pool->space, id, fusion_ctz64(left), &member, &sector);
+		mask |= 1ULL << member;
+	}
+	mask &= ~fusion_members_out(pool);
+	rb->unpaid_kib += hweight64(mask) * (bytes >> 10);
+	for (; mask; mask &= mask - 1)
+		fusion_member_background(&pool->member[fusion_ctz64(mask)], bytes);
 }
 
 /* The lost ones of @slots, in memory: those that hold something. */
@@ -108,7 +167,8 @@ static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas)
 		r = fusion_stripe_end(stripe);
 	}
 	fusion_grace_leave(&pool->grace, grace);
-	return r == -ENODATA ? -EIO : r;
+	/* it has died meanwhile */
+	return r == -ENODATA ? -EBUSY : r;
 }
 
 static void rebuild_record(struct fusion_pool *pool, struct fusion_spared *spared)
@@ -132,7 +192,7 @@ static int rebuild_enter(struct rebuild *rb, u64 id)
 	return r ? r : fusion_gate_enter_wait(&rb->pool->gates, id);
 }
 
-static int rebuild_stripe(struct rebuild *rb, u64 id, u8 areas)
+static int rebuild_stripe(struct rebuild *rb, u64 id, const struct fusion_lost *lost)
 {
 	struct fusion_pool *pool = rb->pool;
 	struct fusion_stripe_pool *sp;
@@ -140,30 +200,33 @@ static int rebuild_stripe(struct rebuild *rb, u64 id, u8 areas)
 	struct fusion_stripe *stripe;
 	int r;
 
-	sp = fusion_stripe_background(pool, fusion_space_class_of(&pool->space, id));
+	sp = fusion_stripe_background(pool, lost->class);
 	spared = kmalloc(sizeof(*spared), GFP_NOIO);
 	if (!sp || !spared) {
 		kfree(spared);
 		return -ENOMEM;
 	}
-	r = rebuild_enter(rb, id);
+	r = rebuild_pace(rb);
+	if (!r)
+		r = rebuild_enter(rb, id);
 	if (r) {
 		kfree(spared);
 		return r;
 	}
 	stripe = fusion_stripe_get(sp);
-	r = rebuild_move(stripe, id, areas);
+	r = rebuild_move(stripe, id, lost->placeable);
 	fusion_stripe_put(sp, stripe);
 	if (r) {
 		fusion_gate_leave(&pool->gates, id);
 		kfree(spared);
 		rb->sets += r == -EBUSY;
-		if (r == -EIO && !rb->error)
+		if (r != -EBUSY && r != -ENODATA && !rb->error)
 			rb->error = r;
 		return 0;
 	}
 	spared->stripe = id;
-	spared->areas = areas;
+	spared->areas = lost->placeable;
+	rebuild_account(rb, id, lost->class, lost->placeable);
 	rebuild_record(pool, spared);
 	rb->in[rb->count++] = id;
 	rb->done++;
@@ -182,7 +245,7 @@ static void rebuild_count(struct rebuild *rb)
 	u64 id, todo = 0;
 
 	for (id = 0; fusion_spare_next(&rb->pool->space, &id, &lost); id++) {
-		rb->held += lost.held;
+		rb->held += lost.held && lost.placeable;
 		todo += !!lost.placeable;
 	}
 	WRITE_ONCE(rb->pool->rebuild.todo, todo);
@@ -208,15 +271,23 @@ static int rebuild_round(struct rebuild *rb)
 	rb->stuck = 0;
 	rb->done = 0;
 	rb->error = 0;
-	rebuild_count(rb);
+	/* who draws has seen the areas by then, see failure_retire_sets() */
 	r = fusion_commit(pool);
+	if (!r) {
+		rebuild_count(rb);
+		r = fusion_commit(pool);
+	}
 	for (id = 0; !r && fusion_spare_next(&pool->space, &id, &lost); id++) {
-		if (fusion_background_stopping(&pool->rebuild.background))
+		if (rebuild_stopping(pool))
 			r = -EINTR;
 		else if (lost.areas != lost.placeable)
 			rb->stuck += rebuild_stored(pool, id);
-		if (!r && !lost.held && lost.placeable)
-			r = rebuild_stripe(rb, id, lost.placeable);
+		if (r || !lost.placeable)
+			continue;
+		if (lost.held)
+			rb->held++;
+		else
+			r = rebuild_stripe(rb, id, &lost);
 		cond_resched();
 	}
 	e = rebuild_commit(rb);
@@ -244,7 +315,7 @@ static int rebuild_left(const struct rebuild *rb, unsigned int vain)
 		return -EAGAIN;
 	if (rb->error)
 		return rb->error;
-	return busy ? -EBUSY : rb->stuck ? -ENOSPC : 0;
+	return busy ? -EBUSY : 0;
 }
 
 static void rebuild_complain(struct fusion_pool *pool, int r)
@@ -282,22 +353,73 @@ static int rebuild_all(struct fusion_background *b)
 		vain = rb->done ? 0 : vain + 1;
 		r = rebuild_left(rb, vain);
 		/* what cannot be converted is still there in the next round */
-		if (r == -EAGAIN && rb->sets)
+		if (r == -EAGAIN && (rb->sets || rb->held))
 			fusion_reclaim_all(pool);
 		else if (!r)
 			r = fusion_failures_rebuilt(pool, out);
-	} while (r == -EAGAIN && !fusion_background_stopping(b));
+		if (!r && rb->stuck)
+			r = -ENOSPC;
+	} while (r == -EAGAIN && !rebuild_stopping(pool));
 	kfree(rb);
 	rebuild_complain(pool, r);
 	return r == -EAGAIN ? -EINTR : r;
 }
 
+/* ---- by itself, and for those who ask ---- */
+
+/* Is something to be rebuilt that has a place, or may have? */
+static bool rebuild_wanted(struct fusion_pool *pool)
+{
+	const struct fusion_md_super *super = fusion_md_super(pool->md);
+	bool wanted = false;
+	unsigned int i;
+
+	mutex_lock(&pool->commit_lock);
+	for (i = 0; i < pool->layout.n; i++)
+		wanted |= super->spare[i] && !(super->rebuilt >> i & 1);
+	mutex_unlock(&pool->commit_lock);
+	return wanted && fusion_pool_writable(pool);
+}
+
+static void rebuild_work(struct work_struct *work)
+{
+	struct fusion_pool *pool = container_of(to_delayed_work(work), struct fusion_pool,
+						rebuild.work);
+
+	if (READ_ONCE(pool->reclaim.tunables.paused) || !rebuild_wanted(pool))
+		return;
+	if (fusion_background_run(&pool->rebuild.background, pool->slow_wq) == -EBUSY)
+		queue_delayed_work(pool->reclaim.wq, &pool->rebuild.work, REBUILD_AGAIN);
+}
+
+void fusion_rebuild_kick(struct fusion_pool *pool)
+{
+	/* who waits for a rate looks whether it is paused */
+	wake_up_all(&pool->rebuild.background.wait);
+	if (READ_ONCE(pool->active))
+		mod_delayed_work(pool->reclaim.wq, &pool->rebuild.work, 0);
+}
+
 int fusion_rebuild_all(struct fusion_pool *pool)
 {
-	return fusion_background_run(&pool->rebuild.background, pool->slow_wq);
+	int r;
+
+	atomic_inc(&pool->rebuild.asked);
+	r = fusion_background_run(&pool->rebuild.background, pool->slow_wq);
+	atomic_dec(&pool->rebuild.asked);
+	return r;
+}
+
+void fusion_rebuild_stop(struct fusion_pool *pool)
+{
+	/* who waits in the work is told; then it requests nothing any more */
+	fusion_background_end(&pool->rebuild.background);
+	cancel_delayed_work_sync(&pool->rebuild.work);
+	fusion_background_stop(&pool->rebuild.background);
 }
 
 void fusion_rebuild_init(struct fusion_pool *pool)
 {
 	fusion_background_init(&pool->rebuild.background, rebuild_all);
+	INIT_DELAYED_WORK(&pool->rebuild.work, rebuild_work);
 }

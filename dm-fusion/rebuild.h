@@ -13,8 +13,13 @@
  * power cut before it leaves the slot nowhere, as it was, and what has been written to the
  * area is not looked at.  If the stripe dies before the commit the change does nothing.
  *
- * When nothing is nowhere any more the members are marked as rebuilt, by a commit: as many
- * more may fail as if they had not.
+ * While a member has more load than load_kib, so much is read and written as rebuild_kib says,
+ * else as rate_kib says: the time for it is waited for behind a commit, in no gate.
+ *
+ * When nothing is nowhere that has a place the members are marked as rebuilt, by a commit:
+ * but for what has none (spare.h) as many more may fail as if they had not.  A stripe that is
+ * in use in core, and neither held nor stored, is of no use any more: who makes it live does
+ * so before it is let go of, and it is stored with the next commit.
  */
 #ifndef DM_FUSION_REBUILD_H
 #define DM_FUSION_REBUILD_H
@@ -24,9 +29,18 @@
 void fusion_rebuild_init(struct fusion_pool *pool);
 
 /*
+ * It begins by itself where there is something to rebuild, unless the background is paused,
+ * and goes on where it was interrupted.  Look whether that is so now.  Any context.
+ */
+void fusion_rebuild_kick(struct fusion_pool *pool);
+/* End it, also for those who have asked for it.  Sleeps. */
+void fusion_rebuild_stop(struct fusion_pool *pool);
+
+/*
  * Rebuild all that can be, and wait.  0: it is all there; -EINTR; -EIO: something cannot
  * be computed; -EBUSY: something is being written to, again and again; -ENOSPC: there is
- * no area for a member, or an address in one is on another member that is out.
+ * no area for a member, or an address in one is on another member that is out; all
+ * else is there.
  */
 int fusion_rebuild_all(struct fusion_pool *pool);
 

@@ -76,7 +76,7 @@ int fusion_raid_enter(struct fusion_stripe *stripe, u64 id, u64 *written,
 	if (!r && disk.state != FUSION_STRIPE_RAID)
 		r = -EBUSY;
 	*written = r ? 0 : le64_to_cpu(disk.written);
-	if (*written & ~fusion_mask(0, stripe->class->d))
+	if (!r && (!*written || *written & ~fusion_mask(0, stripe->class->d)))
 		r = -EIO;
 	if (!r)
 		*grace = fusion_grace_enter(&pool->grace);

@@ -7,6 +7,23 @@
 #include "pairing.h"
 #include "set.h"
 
+/*
+ * Members that have no other replica of what is on @member: itself, or, if that is out, all
+ * that are, so that of no slot more than one replica is nowhere.
+ */
+static u64 set_avoid(struct fusion_space *s, unsigned int member)
+{
+	u64 out = 0;
+	unsigned int i;
+
+	if (likely(!fusion_member_out(&s->member[member])))
+		return 1ULL << member;
+	for (i = 0; i < s->layout->n; i++)
+		if (fusion_member_out(&s->member[i]))
+			out |= 1ULL << i;
+	return out;
+}
+
 /* Find the mirrors' slots: all replicas of a slot are on different members. */
 static int set_match(struct fusion_space *s, struct fusion_set *set)
 {
@@ -18,13 +35,13 @@ static int set_match(struct fusion_space *s, struct fusion_set *set)
 
 	fusion_space_members(s, class, set->stripe[0], members);
 	for (i = 0; i < class->d; i++)
-		avoid[i] = 1ULL << members[i];
+		avoid[i] = set_avoid(s, members[i]);
 	for (m = 0; !r && m < class->p; m++) {
 		fusion_space_members(s, class, set->stripe[m + 1], members);
 		r = fusion_pair_match(avoid, class->d, members, class->k,
 				      set->slot_of[m]);
 		for (i = 0; !r && i < class->d; i++)
-			avoid[i] |= 1ULL << members[set->slot_of[m][i]];
+			avoid[i] |= set_avoid(s, members[set->slot_of[m][i]]);
 	}
 	return r;
 }
@@ -84,8 +101,8 @@ bool fusion_set_begin(struct fusion_space *s, struct fusion_class *class,
 	}
 	set->class = class;
 	set_draw_stripes(s, set);
-	if (WARN_ON_ONCE(set_match(s, set))) {
-		/* cannot be: see fusion_pair_match() */
+	if (set_match(s, set)) {
+		/* cannot be where all members are in: see fusion_pair_match() */
 		for (i = 0; i < fusion_set_stripes(class); i++)
 			fusion_space_free_locked(s, set->stripe[i]);
 		kfree(set);

@@ -2,6 +2,7 @@
 /*
  * Settings.  See settings.h.
  */
+#include "rebuild.h"
 #include "reclaim.h"
 #include "selection.h"
 #include "settings.h"
@@ -20,6 +21,7 @@ static const struct {
 	TUNABLE(soft_percent, 100),
 	TUNABLE(load_kib, U32_MAX),
 	TUNABLE(rate_kib, U32_MAX),
+	TUNABLE(rebuild_kib, U32_MAX),
 	/* a fifth more is less than all */
 	TUNABLE(low_water_percent, 80),
 	TUNABLE(patch_percent, 100),
@@ -47,6 +49,7 @@ int fusion_set_setting(struct fusion_pool *pool, const char *name, u64 value,
 		WRITE_ONCE(*tunable(pool, i), value);
 		fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 		fusion_reclaim_kick(pool);
+		fusion_rebuild_kick(pool);
 		return 0;
 	}
 	return -ENOENT;

@@ -5,6 +5,9 @@
 #include "band.h"
 #include "spare.h"
 
+/* That are looked at without letting the space's lock go. */
+#define LOOK_STRIPES	4096
+
 u8 fusion_spare_free(const struct fusion_space *s)
 {
 	const struct fusion_md_super *super = fusion_md_super(s->md);
@@ -98,45 +101,85 @@ static u8 stripe_lost(const struct fusion_space *s, const struct fusion_band *b,
 	return lost;
 }
 
-/* The next of @b from *@index on. */
-static bool band_next_lost(const struct fusion_space *s, const struct fusion_band *b,
+/* Of @b, from *@index on, some are looked at; *@index: the one, or where to go on. */
+static bool band_look_lost(const struct fusion_space *s, const struct fusion_band *b,
 			   u32 *index, struct fusion_lost *lost)
 {
-	u32 i;
+	u32 end = min(b->stripes, *index + LOOK_STRIPES), i;
 
-	for (i = *index; i < b->stripes; i++) {
-		i = find_next_bit(b->used_bits, b->stripes, i);
-		if (i >= b->stripes)
+	for (i = *index; i < end; i++) {
+		i = find_next_bit(b->used_bits, end, i);
+		if (i >= end)
 			break;
 		lost->areas = stripe_lost(s, b, i);
-		if (!lost->areas)
+		if (!lost->areas ||
+		    test_bit(i / fusion_template_stripes(s->layout), b->emptied_bits))
 			continue;
+		lost->class = b->class;
 		lost->placeable = fusion_spares_draw(s, b->class, i) & lost->areas;
 		lost->held = test_bit(i, b->held_bits);
 		*index = i;
 		return true;
 	}
+	*index = end;
 	return false;
 }
 
 bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost)
 {
 	u32 number = fusion_stripe_band(*id), index = fusion_stripe_index(*id);
-	bool found = false;
+	bool found = false, more;
 
-	for (; !found && number < s->band_count; number++, index = 0) {
+	while (!found && number < s->band_count) {
 		struct fusion_band *b = &s->band[number];
 
 		/* so that it stays loaded */
 		mutex_lock(&s->lock);
-		found = b->class && fusion_band_loaded(b) &&
-			band_next_lost(s, b, &index, lost);
+		more = b->class && fusion_band_loaded(b) && index < b->stripes;
+		if (more)
+			found = band_look_lost(s, b, &index, lost);
 		mutex_unlock(&s->lock);
-		if (found)
+		if (found) {
 			*id = fusion_stripe_id(number, index);
+		} else if (!more) {
+			number++;
+			index = 0;
+		}
 		cond_resched();
 	}
 	return found;
+}
+
+static bool place_missed(const struct fusion_space *s, u64 place)
+{
+	u64 stripe = fusion_place_stripe(place);
+	struct fusion_class *class = fusion_space_class_of(s, stripe);
+	u32 index = fusion_stripe_index(stripe), left;
+	struct fusion_spot home, spot;
+
+	home = fusion_layout_home(s->layout, class->k, index, fusion_place_slot(place));
+	left = READ_ONCE(s->member[home.member].spared) ?
+		READ_ONCE(s->spares.areas) & ~fusion_stripe_spared(s, stripe) : 0;
+	for (; left; left &= left - 1) {
+		unsigned int a = fusion_ctz64(left);
+
+		if (s->spares.member[a] != home.member)
+			continue;
+		spot = fusion_layout_spare(s->layout, class->k, index,
+					   fusion_place_slot(place), a + 1);
+		return !fusion_member_out(&s->member[spot.member]);
+	}
+	return false;
+}
+
+bool fusion_spare_missed(const struct fusion_space *s, const u64 *place)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_REPLICAS && place[i]; i++)
+		if (place_missed(s, place[i]))
+			return true;
+	return false;
 }
 
 unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int area,

@@ -13,6 +13,12 @@
  * unless the member that the address is on is out, too.  The bit is stored when the stripe
  * is: a power cut leaves a stripe that is not in use, or all of it.  What is in the area of
  * one that was in use before, only rebuilding brings there.
+ *
+ * How much can be nowhere: the homes and addresses of a stripe are on different members.  A
+ * slot that has an area and is nowhere takes two members that are out, that of its home and
+ * that of its address.  So of a stripe that is drawn, or rebuilt, no more slots are nowhere
+ * than there are members out that no area serves, and half of those that one does: see
+ * fusion_failures_count().
  */
 #ifndef DM_FUSION_SPARE_H
 #define DM_FUSION_SPARE_H
@@ -41,9 +47,10 @@ u8 fusion_stripe_spared(const struct fusion_space *s, u64 stripe);
  * there on a member that is out, too.  Bits of areas.
  */
 struct fusion_lost {
+	struct fusion_class *class;	/* the stripe's then */
 	u8 areas;			/* of which a slot is nowhere */
 	u8 placeable;			/* of these: it could be in its area */
-	bool held;			/* by who will make it live */
+	bool held;			/* by who will make it live, or writes to it in place */
 };
 
 /*
@@ -51,6 +58,12 @@ struct fusion_lost {
  * nowhere.  False: there is none.  Every band is loaded.  Sleeps.
  */
 bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost);
+
+/*
+ * Are any of the replicas at @place, unused ones are 0, nowhere though they would not be, were
+ * their stripes drawn now?  Any context.
+ */
+bool fusion_spare_missed(const struct fusion_space *s, const u64 *place);
 
 /* The slot of @stripe that @area is for, and where it goes: a sector of *@member. */
 unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int area,

@@ -82,12 +82,12 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 }
 
 /*
- * States that this module knows, no more failed and not rebuilt than a class can do without,
- * and no two that are served by one area.
+ * States that this module knows, no two that are served by one area, and no more failed than
+ * a class can do without: see fusion_failures_count().
  */
 static bool super_members_ok(const struct fusion_disk_super *disk)
 {
-	unsigned int i, failed = 0, parity = FUSION_MAX_PARITY;
+	unsigned int i, failed = 0, rebuilt = 0, parity = FUSION_MAX_PARITY;
 	u32 state, spare, flags, areas = 0;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++) {
@@ -97,6 +97,7 @@ static bool super_members_ok(const struct fusion_disk_super *disk)
 		spare = le16_to_cpu(disk->member[i].spare);
 		flags = le16_to_cpu(disk->member[i].flags);
 		failed += state != FUSION_MEMBER_OK && !flags;
+		rebuilt += !!flags;
 		if (flags & ~FUSION_MEMBER_REBUILT || (flags && !spare))
 			return false;
 		if (!spare)
@@ -109,7 +110,7 @@ static bool super_members_ok(const struct fusion_disk_super *disk)
 	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		if (disk->classes[i].data && disk->classes[i].parity < parity)
 			parity = disk->classes[i].parity;
-	return failed <= parity;
+	return failed + rebuilt / 2 <= parity;
 }
 
 bool fusion_super_has_members(const struct fusion_disk_super *disk,

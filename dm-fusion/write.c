@@ -20,6 +20,9 @@
  * and the patches that it had of other pages.  It has a top or patches: when there
  * would be too many, they become a top first (absorb.h).
  *
+ * Where a member is out, and a replica was on it, a write in place would be in fewer of them
+ * than a new one: the top moves first, or the pages are patched in another place.
+ *
  * A write that a member fails waits until that is known to have failed (failure.h).  If it
  * cannot be done without, the write is answered with an error; if it was in place, the
  * replicas may differ: the top is marked for resync, first.
@@ -29,6 +32,7 @@
 #include "io.h"
 #include "mode.h"
 #include "patch-set.h"
+#include "spare.h"
 #include "waiters.h"
 
 /* What an overlay said, copied under RCU. */
@@ -37,6 +41,7 @@ struct write_target {
 	u64 epoch;
 	/* of a block with a top, or if the pages are patched in one place: there */
 	bool in_place;
+	bool missed;			/* unless that has a copy less than it need have */
 	u64 place[FUSION_MAX_REPLICAS];
 	unsigned int page;
 	u64 mask;			/* pages of the top, or patches */
@@ -225,14 +230,17 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	struct fusion_mirror *mirror = io->mirror;
 	struct bio *bio = io->bio;
 
-	if (unlikely(fusion_members_out(pool)))
-		while (own < mirrors &&
-		       fusion_member_out(fusion_member_at(pool, place[own])))
-			own++;
-
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;
 	io->status = BLK_STS_OK;
+	if (unlikely(fusion_members_out(pool))) {
+		while (own < mirrors &&
+		       fusion_member_out(fusion_member_at(pool, place[own])))
+			own++;
+		/* more have failed than can be done without */
+		if (fusion_member_out(fusion_member_at(pool, place[own])))
+			io->status = BLK_STS_IOERR;
+	}
 	atomic_set(&io->pending, mirrors + 1);
 
 	for (i = 0; i <= mirrors; i++)
@@ -339,7 +347,7 @@ static void write_absorb_work(struct work_struct *work)
 		r = fusion_absorb(io->volume, io->block);
 		fusion_hold_drop(&pool->locks, &io->hold);
 	}
-	if (!r)
+	if (!r || io->moved)
 		write_defer(io);
 	else if (r == -EDQUOT || r == -ENOSPC)
 		write_wait(io, false);
@@ -400,13 +408,26 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 
 /* ---- the path ---- */
 
+/*
+ * Where are the pages in place?  A replica that is nowhere, though it would not be in a
+ * stripe that is drawn now, is not written: they are to be elsewhere, if they can.
+ */
+static void write_look_place(const struct fusion_io *io, struct write_target *t)
+{
+	struct fusion_pool *pool = io->volume->pool;
+
+	t->missed = unlikely(fusion_members_out(pool)) && !io->moved &&
+		fusion_spare_missed(&pool->space, t->place);
+	t->in_place = !t->missed;
+}
+
 static void write_look_top(const struct fusion_io *io, struct write_target *t,
 			   const struct fusion_top *top)
 {
-	t->in_place = true;
 	memcpy(t->place, top->place, sizeof(t->place));
 	t->page = fusion_ctz64(io->pages);
 	t->mask = READ_ONCE(top->mask);
+	write_look_place(io, t);
 }
 
 static void write_look_patches(const struct fusion_io *io, struct write_target *t,
@@ -424,7 +445,7 @@ static void write_look_patches(const struct fusion_io *io, struct write_target *
 	patch = fusion_patch_of(patches, page);
 	fusion_patch_slots(patch, t->place);
 	t->page = fusion_patch_at(patch);
-	t->in_place = true;
+	write_look_place(io, t);
 }
 
 /* -EAGAIN: the block's chunk is not in the cache. */
@@ -443,6 +464,7 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	ov = fusion_entry_overlay(entry);
 	t->base = entry;
 	t->in_place = false;
+	t->missed = false;
 	t->mask = 0;
 	t->patched = false;
 	if (ov) {
@@ -483,6 +505,23 @@ static int write_hold(struct fusion_io *io)
 }
 
 /*
+ * What is in place has a copy less than it need have: the top moves first, with all its pages;
+ * patches get another place.  If there is none it is written where it is.
+ */
+static int write_missed(struct fusion_io *io, const struct write_target *t, gfp_t gfp,
+			bool may_block)
+{
+	int r = -EDQUOT;
+
+	if (t->patched && write_fits_patches(io, t))
+		r = write_new_patch(io, t, gfp, may_block);
+	if (r != -EDQUOT)
+		return r;
+	io->moved = true;
+	return t->patched ? -EAGAIN : write_absorb(io);
+}
+
+/*
  * One try: DM_MAPIO_*, or -EAGAIN: look again, or another error, which unless
  * @may_block means to go on in a worker.
  */
@@ -512,6 +551,8 @@ static int write_try(struct fusion_io *io, bool may_block)
 		write_unhold(io);
 		return -EAGAIN;
 	}
+	if (unlikely(t.missed))
+		return write_missed(io, &t, gfp, may_block);
 	if (write_fits_patches(io, &t)) {
 		r = write_new_patch(io, &t, gfp, may_block);
 		if (r == -EDQUOT && !io->waiter.unmerged)
@@ -564,6 +605,7 @@ int fusion_write_map(struct fusion_io *io)
 	fusion_waiter_init(&io->waiter);
 	io->commit = false;
 	io->held = false;
+	io->moved = false;
 	io->update.chunk = NULL;
 	io->set = NULL;
 

@@ -8,7 +8,11 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 # shellcheck source=tests/bats/power.bash
 source "$BATS_TEST_DIRNAME/power.bash"
 
-test_setup() { spares=1; }
+test_setup() {
+	spares=1
+	# each kernel has one half of the SSDs
+	others=("$turn" $((turn + 3)) $((turn + 5)))
+}
 test_teardown() {
 	all_work
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
@@ -35,20 +39,54 @@ all_there() {
 	write 0 1024
 	write 160 8
 	flush
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
 	message convert
 	[ "$(space replicated)" -eq 0 ]
 	for b in {0..15}; do write $((b * 16 + b)) 2; done
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
 	restart rw 4
 	[ "$(states)" = oofooooo ]
-	all_there "$turn" $((turn + 3)) 6
+	all_there "${others[@]:1}"
 	message set patch_percent 0
 	message convert
 	scrubbed=$(counter scrubbed)
 	parity_fits
 	[ $(($(counter scrubbed) - scrubbed)) -gt 15 ]
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
+}
+
+@test "what is overwritten in place after an SSD has failed has all its copies again" {
+	make_pool
+	fill_volume 4
+	flush
+	message fail 2
+	tops=$(counter new_top)
+	for pass in 1 2; do
+		in_place=$(counter in_place)
+		for b in {0..63}; do write $((b * 16 + b % 16)) 1; done
+		[ $(($(counter in_place) - in_place)) -eq 64 ]
+		flush
+		all_there "${others[@]}"
+	done
+	[ "$(counter new_top)" -eq "$tops" ]
+	restart rw 4
+	all_there "${others[@]:1}"
+}
+
+@test "patches that are overwritten after an SSD has failed have another place, once" {
+	raid_volume 4
+	for b in {0..63}; do write $((b * 16 + b % 14)) 2; done
+	message fail 2
+	patches=$(counter new_patch)
+	for b in {0..63}; do write $((b * 16 + b % 14)) 2; done
+	moved=$(($(counter new_patch) - patches))
+	[ $moved -gt 0 ]
+	[ $moved -lt 64 ]
+	for b in {0..63}; do write $((b * 16 + b % 14)) 2; done
+	[ $(($(counter new_patch) - patches)) -eq $moved ]
+	as_written
+	message rebuild
+	all_there "${others[@]}"
 }
 
 @test "what was on an SSD is rebuilt on the others, and another one may fail" {
@@ -66,13 +104,13 @@ all_there() {
 	scrubbed=$(counter scrubbed)
 	parity_fits
 	[ $(($(counter scrubbed) - scrubbed)) -ge "$rebuilt" ]
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
 	# there is nothing left
 	message rebuild
 	[ "$(counter rebuilt)" -eq "$rebuilt" ]
 	restart rw 12
 	[ "$(counter degraded)" -eq 0 ]
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
 	dead $((3 + turn))
 	write 16 1024
 	flush
@@ -86,6 +124,83 @@ all_there() {
 	restart rw 12
 	as_written
 }
+
+@test "of stripes with two parities two SSDs are rebuilt, and a third may fail" {
+	spares=2
+	raid_volume 12 3 2
+	message fail 2
+	message fail 5
+	[ "$(counter degraded)" -eq 2 ]
+	run ! message fail 0
+	write 0 200
+	# what is in the area of one on the other has no place
+	run ! message rebuild
+	log_has "the space for spares is not enough"
+	[ "$(counter rebuilt)" -gt 16 ]
+	[ "$(counter degraded)" -eq 1 ]
+	all_there 0 1 3 4 6
+	restart rw 12
+	message set patch_percent 20
+	message fail 0
+	[ "$(counter degraded)" -eq 2 ]
+	[ "$(states)" = fofoofoo ]
+	as_written
+	for b in {0..63}; do write $((b * 16 + b % 12)) $((b % 4 + 1)); done
+	as_written
+	message convert
+	as_written
+	# never half of them
+	run ! message fail 1
+	[ "$(mode)" = rw ]
+}
+
+@test "SSDs are rebuilt, one after the other, but for what has no place" {
+	spares=2
+	raid_volume 12
+	message fail 2
+	message rebuild
+	message fail 5
+	[ "$(counter degraded)" -eq 1 ]
+	run message rebuild
+	[ "$(counter degraded)" -eq 1 ]
+	write 0 1024
+	for b in {0..63}; do write $((b * 16 + b % 12)) $((b % 4 + 1)); done
+	as_written
+	run ! message fail 0
+	restart rw 12
+	as_written
+	message convert
+	parity_fits
+	as_written
+}
+
+some_rebuilt() { [ "$(counter rebuilt)" -gt 0 ]; }
+rebuilt_all() { [ "$(counter degraded)" -eq 0 ]; }
+
+@test "rebuild begins by itself, is paused, and goes on after a start" {
+	raid_volume 12
+	message fail 2
+	# about a stripe a second
+	message set rate_kib 256
+	message set paused 0
+	wait_for 30 some_rebuilt
+	message set paused 1
+	[ "$(counter degraded)" -eq 1 ]
+	as_written
+	message rebuild 3>&- &
+	pid=$!
+	rebuilt=$(counter rebuilt)
+	wait_for 30 more_rebuilt
+	[ "$(counter rebuild_todo)" -gt 0 ]
+	stop_pool
+	wait $pid && false
+	background=auto
+	start_pool
+	volume_device 0 $((12 << 11))
+	wait_for 60 rebuilt_all
+	all_there "${others[@]}"
+}
+more_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
 
 # As $pid, until the first slot is written, or the first commit's flush, or its transaction, or a
 # slot of the second.  (dmsetup status would wait for that commit.)
@@ -137,7 +252,7 @@ begin_rebuild() {
 		as_written
 	done
 	message rebuild
-	all_there 0 1 3 4 5 6
+	all_there "${others[@]}"
 	parity_fits
 }
 

@@ -83,8 +83,8 @@ pub enum PoolCommand {
         /// Name or uuid of the pool
         pool: String,
         /// Settings, changed in this order [default: show all]; names: paused, age_s, idle_ms,
-        /// limit_percent, soft_percent, load_kib, rate_kib, low_water_percent, patch_percent,
-        /// write_select, rmw_bias
+        /// limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent,
+        /// patch_percent, write_select, rmw_bias
         #[arg(value_name = "NAME=VALUE", value_parser = settings::parse)]
         settings: Vec<Setting>,
     },

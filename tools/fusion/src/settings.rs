@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -17,6 +17,7 @@ const NAMES: [&str; 11] = [
     "soft_percent",
     "load_kib",
     "rate_kib",
+    "rebuild_kib",
     "low_water_percent",
     "patch_percent",
     "write_select",
