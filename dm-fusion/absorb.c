@@ -48,18 +48,25 @@ static int absorb_copy(struct fusion_pool *pool,
 static int absorb_copy_top(struct fusion_pool *pool, const struct fusion_top *old,
 			   const struct fusion_top *top)
 {
-	unsigned int pages = pool->block_pages, page, run;
+	unsigned int pages = pool->block_pages, count = fusion_top_replicas(top);
+	unsigned int page, run, i = 0;
+	u64 from[FUSION_MAX_REPLICAS];
 	struct fusion_copy copy;
 	int r;
 
+	/* what is nowhere need not be tried first */
+	while (i < count - 1 && fusion_member_out(fusion_member_at(pool, old->place[i])))
+		i++;
+	for (page = 0; page < count; page++)
+		from[page] = old->place[(page + i) % count];
 	r = fusion_copy_begin(&copy, pool);
 	if (r)
 		return r;
 	for (page = 0; !r && page < pages; page += run) {
 		run = fusion_mask_run(old->mask, page, pages - page);
 		if (old->mask & (1ULL << page))
-			r = fusion_copy_pages(&copy, old->place, page, top->place, page,
-					      fusion_top_replicas(top), run);
+			r = fusion_copy_pages(&copy, from, page, top->place, page, count,
+					      run);
 	}
 	fusion_copy_end(&copy);
 	return r;
@@ -128,8 +135,10 @@ int fusion_absorb(struct fusion_volume *v, u64 block)
 	rcu_read_lock();
 	ov = fusion_entry_overlay(fusion_map_entry(&pool->map, v->id, block));
 	rcu_read_unlock();
-	if (ov && (ov->patches || fusion_spare_missed(&pool->space, ov->top.place)))
+	if (ov && ov->patches)
 		r = absorb_overlay(v, block, ov, &u);
+	else if (ov && fusion_spare_missed(&pool->space, ov->top.place))
+		absorb_overlay(v, block, ov, &u);
 	if (u.chunk)
 		fusion_update_cancel(&pool->map, &u);
 	return r;

@@ -394,9 +394,8 @@ void fusion_pool_continue(struct fusion_pool *pool)
 {
 	fusion_reclaim_start(pool);
 	fusion_background_start(&pool->scrub.background);
-	fusion_background_start(&pool->rebuild.background);
 	WRITE_ONCE(pool->active, true);
-	fusion_rebuild_kick(pool);
+	fusion_rebuild_start(pool);
 	fusion_resync_start(pool);
 	fusion_passdown_kick(pool);
 	if (fusion_pool_writable(pool))

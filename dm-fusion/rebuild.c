@@ -20,6 +20,8 @@
 /* Rounds that bring nothing, as all that is left is being written to; and then: */
 #define REBUILD_VAIN	3
 #define REBUILD_AGAIN	(10 * HZ)
+/* After a start. */
+#define REBUILD_BEGIN	(5 * HZ)
 /* Shorter waits for a rate add up. */
 #define REBUILD_WAIT_MS	50
 
@@ -245,18 +247,25 @@ static void rebuild_count(struct rebuild *rb)
 	u64 id, todo = 0;
 
 	for (id = 0; fusion_spare_next(&rb->pool->space, &id, &lost); id++) {
-		rb->held += lost.held && lost.placeable;
+		rb->held += lost.held;
 		todo += !!lost.placeable;
 	}
 	WRITE_ONCE(rb->pool->rebuild.todo, todo);
 }
 
-/* Is something of @id stored? */
-static bool rebuild_stored(struct fusion_pool *pool, u64 id)
+/* Something of @id has no place.  In sets the replicas could end nowhere one by one. */
+static void rebuild_stuck(struct rebuild *rb, u64 id)
 {
 	struct fusion_disk_stripe disk;
+	int r;
 
-	return fusion_md_read_stripe(pool->md, id, &disk) != -ENODATA;
+	r = fusion_md_read_stripe(rb->pool->md, id, &disk);
+	if (r == -ENODATA)
+		return;
+	if (!r && disk.state != FUSION_STRIPE_RAID)
+		rb->sets++;
+	else
+		rb->stuck++;
 }
 
 static int rebuild_round(struct rebuild *rb)
@@ -280,13 +289,11 @@ static int rebuild_round(struct rebuild *rb)
 	for (id = 0; !r && fusion_spare_next(&pool->space, &id, &lost); id++) {
 		if (rebuild_stopping(pool))
 			r = -EINTR;
-		else if (lost.areas != lost.placeable)
-			rb->stuck += rebuild_stored(pool, id);
-		if (r || !lost.placeable)
-			continue;
-		if (lost.held)
+		else if (lost.held)
 			rb->held++;
-		else
+		else if (lost.areas != lost.placeable)
+			rebuild_stuck(rb, id);
+		if (!r && !lost.held && lost.placeable)
 			r = rebuild_stripe(rb, id, &lost);
 		cond_resched();
 	}
@@ -398,6 +405,12 @@ void fusion_rebuild_kick(struct fusion_pool *pool)
 	wake_up_all(&pool->rebuild.background.wait);
 	if (READ_ONCE(pool->active))
 		mod_delayed_work(pool->reclaim.wq, &pool->rebuild.work, 0);
+}
+
+void fusion_rebuild_start(struct fusion_pool *pool)
+{
+	fusion_background_start(&pool->rebuild.background);
+	queue_delayed_work(pool->reclaim.wq, &pool->rebuild.work, REBUILD_BEGIN);
 }
 
 int fusion_rebuild_all(struct fusion_pool *pool)

@@ -16,7 +16,8 @@
  * While a member has more load than load_kib, so much is read and written as rebuild_kib says,
  * else as rate_kib says: the time for it is waited for behind a commit, in no gate.
  *
- * When nothing is nowhere that has a place the members are marked as rebuilt, by a commit:
+ * When nothing is nowhere that has a place, and nothing in a set at all, the members are
+ * marked as rebuilt, by a commit:
  * but for what has none (spare.h) as many more may fail as if they had not.  A stripe that is
  * in use in core, and neither held nor stored, is of no use any more: who makes it live does
  * so before it is let go of, and it is stored with the next commit.
@@ -30,9 +31,11 @@ void fusion_rebuild_init(struct fusion_pool *pool);
 
 /*
  * It begins by itself where there is something to rebuild, unless the background is paused,
- * and goes on where it was interrupted.  Look whether that is so now.  Any context.
+ * and goes on where it was interrupted: look whether that is so now.  Any context.
  */
 void fusion_rebuild_kick(struct fusion_pool *pool);
+/* The same, in a moment: after a start others come first, or pause it. */
+void fusion_rebuild_start(struct fusion_pool *pool);
 /* End it, also for those who have asked for it.  Sleeps. */
 void fusion_rebuild_stop(struct fusion_pool *pool);
 

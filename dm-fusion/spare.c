@@ -160,6 +160,8 @@ static bool place_missed(const struct fusion_space *s, u64 place)
 	home = fusion_layout_home(s->layout, class->k, index, fusion_place_slot(place));
 	left = READ_ONCE(s->member[home.member].spared) ?
 		READ_ONCE(s->spares.areas) & ~fusion_stripe_spared(s, stripe) : 0;
+	/* pairs with fusion_spare_use() */
+	smp_rmb();
 	for (; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left);
 

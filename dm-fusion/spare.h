@@ -18,7 +18,8 @@
  * slot that has an area and is nowhere takes two members that are out, that of its home and
  * that of its address.  So of a stripe that is drawn, or rebuilt, no more slots are nowhere
  * than there are members out that no area serves, and half of those that one does: see
- * fusion_failures_count().
+ * fusion_failures_count().  Of the replicas of a slot no more than one is nowhere when they
+ * are drawn (set.c), and no set has anything nowhere when members are marked as rebuilt.
  */
 #ifndef DM_FUSION_SPARE_H
 #define DM_FUSION_SPARE_H

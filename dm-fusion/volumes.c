@@ -64,7 +64,7 @@ static int create_locked(struct fusion_pool *pool, struct fusion_volume *v,
 		return -EEXIST;
 	}
 	if (parity < fusion_failures_count(pool)) {
-		DMERR("%s: volume %s: %u members have failed, more than %u parity slots can replace",
+		DMERR("%s: volume %s: as members have failed, %u slots of a stripe may be missing, more than %u parity slots can replace",
 		      pool_name, v->name, fusion_failures_count(pool), parity);
 		return -EINVAL;
 	}

@@ -449,7 +449,7 @@ static void write_look_patches(const struct fusion_io *io, struct write_target *
 }
 
 /* -EAGAIN: the block's chunk is not in the cache. */
-static int write_look(struct fusion_io *io, struct write_target *t)
+static int write_look_now(struct fusion_io *io, struct write_target *t)
 {
 	struct fusion_pool *pool = io->volume->pool;
 	struct fusion_overlay *ov;
@@ -480,6 +480,21 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	}
 	rcu_read_unlock();
 	return 0;
+}
+
+static int write_look(struct fusion_io *io, struct write_target *t)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	unsigned int grace;
+	int r;
+
+	if (likely(!fusion_members_out(pool)))
+		return write_look_now(io, t);
+	/* the stripes that are looked at must not go */
+	grace = fusion_grace_enter(&pool->grace);
+	r = write_look_now(io, t);
+	fusion_grace_leave(&pool->grace, grace);
+	return r;
 }
 
 /*
@@ -560,8 +575,11 @@ static int write_try(struct fusion_io *io, bool may_block)
 		if (r != -EDQUOT)
 			return r;
 	}
-	if (t.mask & ~io->pages)
+	if (t.mask & ~io->pages) {
+		/* it was another place that could not move */
+		io->moved = false;
 		return write_absorb(io);
+	}
 	return write_new_top(io, &t, gfp, may_block);
 }
 
