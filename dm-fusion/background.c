@@ -29,6 +29,8 @@ int fusion_background_run(struct fusion_background *b,
 	u64 ticket;
 	int r;
 
+	if (READ_ONCE(b->stop))
+		return -EINTR;
 	/* before the request: a pass that gave up for want of waiters is older */
 	atomic_inc(&b->waiters);
 	ticket = atomic64_inc_return(&b->requested);

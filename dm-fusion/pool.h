@@ -176,7 +176,10 @@ struct fusion_rebuild {
 	struct fusion_background background;
 	u64 stripes;			/* of which something was rebuilt */
 	u64 todo;			/* as of the round's begin, less those done since */
+	struct workqueue_struct *wq;
 	struct delayed_work work;	/* it begins by itself */
+	unsigned long again;		/* jiffies, when that brought nothing */
+	int error;			/* of the last */
 	atomic_t asked;			/* who asked for it, and wait */
 };
 

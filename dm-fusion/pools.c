@@ -55,12 +55,16 @@ static int pool_workqueues(struct fusion_pool *pool)
 					WQ_MEM_RECLAIM | WQ_UNBOUND, 16);
 	pool->recover_wq = alloc_workqueue("fusion-recover",
 					   WQ_MEM_RECLAIM | WQ_UNBOUND, 64);
+	/* for long: not for who needs it to free memory */
+	pool->rebuild.wq = alloc_workqueue("fusion-rebuild", WQ_UNBOUND, 2);
 	return pool->io_wq && pool->large_wq && pool->slow_wq &&
-		pool->recover_wq ? 0 : -ENOMEM;
+		pool->recover_wq && pool->rebuild.wq ? 0 : -ENOMEM;
 }
 
 static void pool_free_workqueues(struct fusion_pool *pool)
 {
+	if (pool->rebuild.wq)
+		destroy_workqueue(pool->rebuild.wq);
 	if (pool->recover_wq)
 		destroy_workqueue(pool->recover_wq);
 	if (pool->slow_wq)

@@ -17,13 +17,16 @@
 
 /* Stripes to a commit. */
 #define REBUILD_BATCH	64
-/* Rounds that bring nothing, as all that is left is being written to; and then: */
+/* Rounds that bring nothing, as all that is left is being written to. */
 #define REBUILD_VAIN	3
-#define REBUILD_AGAIN	(10 * HZ)
+/* What has begun by itself, and has not done all, does so again after this, and twice that. */
+#define REBUILD_AGAIN		(10 * HZ)
+#define REBUILD_AGAIN_MAX	(640 * HZ)
 /* After a start. */
 #define REBUILD_BEGIN	(5 * HZ)
 /* Shorter waits for a rate add up. */
-#define REBUILD_WAIT_MS	50
+#define REBUILD_WAIT_MS	500
+#define REBUILD_SLICE_MS	1000
 
 struct rebuild {
 	struct fusion_pool *pool;
@@ -56,29 +59,49 @@ static int rebuild_commit(struct rebuild *rb)
 	return r;
 }
 
+/* KiB a second that may be read and written now; 0: no limit. */
+static u32 rebuild_rate(struct fusion_pool *pool)
+{
+	u32 rate = READ_ONCE(pool->reclaim.tunables.rate_kib);
+	u32 busy = READ_ONCE(pool->reclaim.tunables.rebuild_kib);
+
+	/* who looks at the load */
+	fusion_reclaim_soon(pool);
+	if (READ_ONCE(pool->reclaim.busy) && busy && (!rate || busy < rate))
+		return busy;
+	return rate;
+}
+
+/* What is to be waited for what has been read and written, in ms. */
+static u64 rebuild_debt(struct rebuild *rb, u32 *rate)
+{
+	*rate = rebuild_rate(rb->pool);
+	if (!*rate)
+		rb->unpaid_kib = 0;
+	return *rate ? div_u64(rb->unpaid_kib * 1000, *rate) : 0;
+}
+
 /* Let others have their time. */
 static int rebuild_pace(struct rebuild *rb)
 {
 	struct fusion_pool *pool = rb->pool;
-	u32 rate = READ_ONCE(pool->reclaim.busy) ?
-		READ_ONCE(pool->reclaim.tunables.rebuild_kib) :
-		READ_ONCE(pool->reclaim.tunables.rate_kib);
-	u64 ms;
+	u64 ms, paid;
+	u32 rate;
 	int r;
 
-	/* who looks at the load */
-	fusion_reclaim_soon(pool);
-	ms = rate ? div_u64(rb->unpaid_kib * 1000, rate) : 0;
-	if (!rate)
-		rb->unpaid_kib = 0;
+	ms = rebuild_debt(rb, &rate);
 	if (ms < REBUILD_WAIT_MS)
 		return 0;
 	r = rebuild_commit(rb);
-	if (!r)
+	/* the load changes, and so may the rates */
+	while (!r && ms && !rebuild_stopping(pool)) {
+		ms = min_t(u64, ms, REBUILD_SLICE_MS);
 		wait_event_idle_timeout(pool->rebuild.background.wait,
-					rebuild_stopping(pool),
-					msecs_to_jiffies(ms));
-	rb->unpaid_kib = 0;
+					rebuild_stopping(pool), msecs_to_jiffies(ms));
+		paid = max_t(u64, div_u64(ms * rate, 1000), 1);
+		rb->unpaid_kib -= min(paid, rb->unpaid_kib);
+		ms = rebuild_debt(rb, &rate);
+	}
 	return r;
 }
 
@@ -150,7 +173,7 @@ static u64 rebuild_slots(struct fusion_stripe *stripe, u64 id, u8 areas, u64 con
 }
 
 /* In its gate.  -ENODATA: it is not in use; -EBUSY: it is in a set. */
-static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas)
+static int rebuild_move(struct rebuild *rb, struct fusion_stripe *stripe, u64 id, u8 areas)
 {
 	struct fusion_class *class = stripe->class;
 	struct fusion_pool *pool = stripe->pool;
@@ -168,6 +191,7 @@ static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas)
 			      written | fusion_mask(class->d, class->p));
 		r = fusion_stripe_end(stripe);
 	}
+	rebuild_account(rb, id, class, areas);
 	fusion_grace_leave(&pool->grace, grace);
 	/* it has died meanwhile */
 	return r == -ENODATA ? -EBUSY : r;
@@ -216,7 +240,7 @@ static int rebuild_stripe(struct rebuild *rb, u64 id, const struct fusion_lost *
 		return r;
 	}
 	stripe = fusion_stripe_get(sp);
-	r = rebuild_move(stripe, id, lost->placeable);
+	r = rebuild_move(rb, stripe, id, lost->placeable);
 	fusion_stripe_put(sp, stripe);
 	if (r) {
 		fusion_gate_leave(&pool->gates, id);
@@ -228,12 +252,13 @@ static int rebuild_stripe(struct rebuild *rb, u64 id, const struct fusion_lost *
 	}
 	spared->stripe = id;
 	spared->areas = lost->placeable;
-	rebuild_account(rb, id, lost->class, lost->placeable);
 	rebuild_record(pool, spared);
 	rb->in[rb->count++] = id;
 	rb->done++;
 	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
-	WRITE_ONCE(pool->rebuild.todo, pool->rebuild.todo - 1);
+	/* members may have failed since it was counted */
+	if (pool->rebuild.todo)
+		WRITE_ONCE(pool->rebuild.todo, pool->rebuild.todo - 1);
 	return 0;
 }
 
@@ -327,14 +352,17 @@ static int rebuild_left(const struct rebuild *rb, unsigned int vain)
 
 static void rebuild_complain(struct fusion_pool *pool, int r)
 {
-	const char *why = r == -EIO ?
+	const char *why = r == -ENOMEM ? "memory is short" : r == -EIO ?
 		"too much else cannot be read to compute all that was on members that are out" :
 		r == -EBUSY ? "some blocks are being written to all the time: try again when they are not" :
 		r == -ENOSPC ? "the space for spares is not enough for all members that are out: the rest needs these back" :
 		NULL;
 
-	if (why)
+	/* not again and again by itself */
+	if (why && fusion_pool_writable(pool) &&
+	    (r != pool->rebuild.error || atomic_read(&pool->rebuild.asked)))
 		DMERR("%s: not all could be rebuilt: %s", fusion_pool_name(pool), why);
+	pool->rebuild.error = r;
 }
 
 static int rebuild_all(struct fusion_background *b)
@@ -352,7 +380,7 @@ static int rebuild_all(struct fusion_background *b)
 	rb->pool = pool;
 	do {
 		out = fusion_members_out(pool);
-		r = rebuild_load(pool);
+		r = rebuild_stopping(pool) ? -EINTR : rebuild_load(pool);
 		if (!r)
 			r = rebuild_round(rb);
 		if (r)
@@ -360,7 +388,10 @@ static int rebuild_all(struct fusion_background *b)
 		vain = rb->done ? 0 : vain + 1;
 		r = rebuild_left(rb, vain);
 		/* what cannot be converted is still there in the next round */
-		if (r == -EAGAIN && (rb->sets || rb->held))
+		if (r == -EAGAIN && vain && !atomic_read(&pool->rebuild.asked))
+			r = -EBUSY;
+		else if (r == -EAGAIN && (rb->sets || rb->held) &&
+			 atomic_read(&pool->rebuild.asked))
 			fusion_reclaim_all(pool);
 		else if (!r)
 			r = fusion_failures_rebuilt(pool, out);
@@ -393,24 +424,33 @@ static void rebuild_work(struct work_struct *work)
 	struct fusion_pool *pool = container_of(to_delayed_work(work), struct fusion_pool,
 						rebuild.work);
 
-	if (READ_ONCE(pool->reclaim.tunables.paused) || !rebuild_wanted(pool))
+	int r;
+
+	if (!READ_ONCE(pool->active) || READ_ONCE(pool->reclaim.tunables.paused) ||
+	    !rebuild_wanted(pool))
 		return;
-	if (fusion_background_run(&pool->rebuild.background, pool->slow_wq) == -EBUSY)
-		queue_delayed_work(pool->reclaim.wq, &pool->rebuild.work, REBUILD_AGAIN);
+	r = fusion_background_run(&pool->rebuild.background, pool->rebuild.wq);
+	if (!r || r == -EINTR || r == -ENOSPC)
+		return;
+	queue_delayed_work(pool->rebuild.wq, &pool->rebuild.work, pool->rebuild.again);
+	pool->rebuild.again = min_t(unsigned long, 2 * pool->rebuild.again,
+				    REBUILD_AGAIN_MAX);
 }
 
 void fusion_rebuild_kick(struct fusion_pool *pool)
 {
 	/* who waits for a rate looks whether it is paused */
 	wake_up_all(&pool->rebuild.background.wait);
+	pool->rebuild.again = REBUILD_AGAIN;
 	if (READ_ONCE(pool->active))
-		mod_delayed_work(pool->reclaim.wq, &pool->rebuild.work, 0);
+		mod_delayed_work(pool->rebuild.wq, &pool->rebuild.work, 0);
 }
 
 void fusion_rebuild_start(struct fusion_pool *pool)
 {
 	fusion_background_start(&pool->rebuild.background);
-	queue_delayed_work(pool->reclaim.wq, &pool->rebuild.work, REBUILD_BEGIN);
+	pool->rebuild.again = REBUILD_AGAIN;
+	queue_delayed_work(pool->rebuild.wq, &pool->rebuild.work, REBUILD_BEGIN);
 }
 
 int fusion_rebuild_all(struct fusion_pool *pool)
@@ -418,7 +458,7 @@ int fusion_rebuild_all(struct fusion_pool *pool)
 	int r;
 
 	atomic_inc(&pool->rebuild.asked);
-	r = fusion_background_run(&pool->rebuild.background, pool->slow_wq);
+	r = fusion_background_run(&pool->rebuild.background, pool->rebuild.wq);
 	atomic_dec(&pool->rebuild.asked);
 	return r;
 }

@@ -5,7 +5,8 @@
  *
  * Of each RAID stripe with a slot that is nowhere, and an address for it in an area, the
  * slot is computed from the rest and written there.  A slot that nothing was written to is
- * moved without I/O.  What is in sets is converted first.
+ * moved without I/O.  What is in sets is converted first: at once for who asks for the rebuild
+ * and waits; what begins by itself lets that have its time, and looks again.
  *
  * Meanwhile we are in the gates of these stripes, beside others: nobody writes to them in
  * place; and have a grace reference, until the slot is written.  The change is one of the
@@ -13,8 +14,9 @@
  * power cut before it leaves the slot nowhere, as it was, and what has been written to the
  * area is not looked at.  If the stripe dies before the commit the change does nothing.
  *
- * While a member has more load than load_kib, so much is read and written as rebuild_kib says,
- * else as rate_kib says: the time for it is waited for behind a commit, in no gate.
+ * While a member has more load than load_kib, no more is read and written than rebuild_kib
+ * says, and always no more than rate_kib: the time for it is waited for behind a commit, in no
+ * gate.
  *
  * When nothing is nowhere that has a place, and nothing in a set at all, the members are
  * marked as rebuilt, by a commit:

@@ -645,7 +645,7 @@ int fusion_reclaim_init(struct fusion_pool *pool)
 	mutex_init(&rc->end_lock);
 	rc->stop = true;
 	rc->wq = alloc_workqueue("fusion-reclaim", WQ_MEM_RECLAIM | WQ_UNBOUND,
-				 FUSION_RECLAIM_JOBS + 2);
+				 FUSION_RECLAIM_JOBS + 1);
 	if (!rc->wq)
 		return -ENOMEM;
 	for (i = 0; i < FUSION_RECLAIM_JOBS; i++) {

@@ -41,6 +41,7 @@ struct write_target {
 	u64 epoch;
 	/* of a block with a top, or if the pages are patched in one place: there */
 	bool in_place;
+	bool out;			/* members were, when we looked */
 	bool missed;			/* unless that has a copy less than it need have */
 	u64 place[FUSION_MAX_REPLICAS];
 	unsigned int page;
@@ -416,7 +417,7 @@ static void write_look_place(const struct fusion_io *io, struct write_target *t)
 {
 	struct fusion_pool *pool = io->volume->pool;
 
-	t->missed = unlikely(fusion_members_out(pool)) && !io->moved &&
+	t->missed = unlikely(t->out) && !io->moved &&
 		fusion_spare_missed(&pool->space, t->place);
 	t->in_place = !t->missed;
 }
@@ -488,7 +489,8 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	unsigned int grace;
 	int r;
 
-	if (likely(!fusion_members_out(pool)))
+	t->out = fusion_members_out(pool);
+	if (likely(!t->out))
 		return write_look_now(io, t);
 	/* the stripes that are looked at must not go */
 	grace = fusion_grace_enter(&pool->grace);

@@ -63,7 +63,8 @@ SIZE(class, 8);
 
 AT(member, uuid, 0);
 AT(member, state, 16);
-AT(member, reserved, 20);
+AT(member, spare, 20);
+AT(member, flags, 22);
 AT(member, rebuild_cursor, 24);
 SIZE(member, 32);
 
@@ -132,7 +133,7 @@ AT(band, used, 4);
 SIZE(band, 8);
 
 AT(stripe, state, 0);
-AT(stripe, flags, 1);
+AT(stripe, spared, 1);
 AT(stripe, patch_pages, 2);
 AT(stripe, generation, 4);
 AT(stripe, written, 8);
