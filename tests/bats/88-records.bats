@@ -34,6 +34,12 @@ labelled_pool() {
 		devices+=("/dev/mapper/t-m$i")
 	done
 	fusion pool create t-pool --json "$@" "${devices[@]}" >/dev/null
+	message set paused 1
+}
+# start [--force]: the pool, in which nothing is rebuilt by itself: then more could fail.
+start() {
+	fusion pool start "$@" t-pool
+	message set paused 1
 }
 own_metadata() {
 	dm create t-meta --table "0 $meta_sectors $(meta_target)"
@@ -85,7 +91,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	[ "$(fusion scan --json | jq -r '.members[].state' | xargs)" = "ok ok ok failed ok old ok ok" ]
 	# what is back is old, and records nothing; a record that is lost is written again
 	dd if=/dev/zero of=/dev/mapper/t-m6 bs=4k seek=64 count=1 oflag=direct status=none
-	fusion pool start t-pool
+	start
 	[ "$(states)" = ooofomoo ]
 	fusion pool stop t-pool
 	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
@@ -109,7 +115,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	old=$BATS_TEST_TMPDIR/old new=$BATS_TEST_TMPDIR/new
 	dd if=/dev/mapper/t-meta of="$old" bs=1M iflag=direct status=none
 	away 2
-	fusion pool start t-pool
+	start
 	table=$(dmsetup table t-pool)
 	letters a
 	fusion pool stop t-pool
@@ -127,7 +133,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	run ! dm create t-pool --table "$table"
 	log_has "Metadata is empty, but the members have been used with some"
 	dd if="$new" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
-	fusion pool start t-pool
+	start
 	[ "$(states)" = oomooooo ]
 	same a
 }
@@ -145,7 +151,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 		wait $pid || :
 		fusion pool stop t-pool
 		power_on
-		fusion pool start t-pool
+		start
 	done
 	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
 	[ "$(recorded 0)" = "3 ooofofoo" ]
@@ -161,7 +167,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	# as many as can be done without
 	run ! message fail 4
 	fusion pool stop t-pool
-	fusion pool start t-pool
+	start
 	[ "$(states) $(mode)" = "ooffoooo rw" ]
 }
 
@@ -174,11 +180,11 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	log_has "a member cannot record what became of the others, and cannot be done without"
 	fusion pool stop t-pool
 	# nor at a start
-	fusion pool start t-pool
+	start
 	[ "$(mode)" = ro ]
 	fusion pool stop t-pool
 	failing writes
-	fusion pool start t-pool
+	start
 	[ "$(states) $(mode)" = "ooofofoo rw" ]
 	[ "$(generations)" = "3 3 3 1 3 2 3 3" ]
 }
@@ -201,7 +207,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	fusion pool stop t-pool
 	[ "$(generations)" = "1 1 1 1 1 1 1 1" ]
 	all_work
-	fusion pool start t-pool
+	start
 	[ "$(states) $(mode)" = "oooooooo rw" ]
 }
 
@@ -214,7 +220,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	failing writes 5
 	for round in 1 2; do
 		fusion pool stop t-pool
-		fusion pool start t-pool
+		start
 		[ "$(states) $(mode)" = "ooofoooo rw" ]
 		same a
 	done
@@ -229,12 +235,12 @@ slice_states() { fusion pool status t-pool --json | jq -r .metadata.mirror; }
 	letters a
 	fusion pool stop t-pool
 	away 1
-	fusion pool start t-pool
+	start
 	[ "$(states) $(slice_states)" = "omoooooo A-A" ]
 	letters b
 	fusion pool stop t-pool
 	back 1
-	fusion pool start t-pool
+	start
 	[ "$(states) $(slice_states)" = "omoooooo A-A" ]
 	same b
 	fusion pool stop t-pool
@@ -251,14 +257,14 @@ slice_states() { fusion pool status t-pool --json | jq -r .metadata.mirror; }
 	run ! fusion pool start t-pool
 	[[ $output == *"without its member 4 it can only be read, and data may be lost"* ]]
 	[ -z "$(test_devices | grep t-pool || :)" ]
-	fusion pool start --force t-pool
+	start --force
 	[ "$(mode)" = ro ]
 	fusion pool stop t-pool
 	away 2 5 6
 	run ! fusion pool start t-pool
 	[[ $output == *"of the 8 members of pool t-pool only 3 are there that were used last"* ]]
 	back 2 4 5 6
-	fusion pool start t-pool
+	start
 	[ "$(states) $(mode)" = "omoooooo rw" ]
 	same b
 }
