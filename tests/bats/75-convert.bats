@@ -263,13 +263,14 @@ at_the_flush() {
 			letter a 65536 $((i << 16))
 		done
 		flush
-		# A set that has a block on one of these has read the others.
-		for name in ssd1 ssd3 ssd5; do
+		# A set has a block on one of these, and has read those that are not.
+		for name in ssd{0..5}; do
 			dmsetup message $name 0 hold reads
 		done
 		message set paused 0
 		wait_for 20 held 1
-		for ((i = 0; i < 24; i += 2)); do
+		# One of each set: its blocks are eight apart.
+		for ((i = 0; i < 24; i += 3)); do
 			letter b 4096 $((i << 16))
 			blkdiscard -f -o $((i << 16)) -l 65536 /dev/mapper/t-v0 2>/dev/null
 		done
