@@ -265,7 +265,7 @@ at_the_flush() {
 		flush
 		# A set has a block on one of these, and has read those that are not.
 		for name in ssd{0..5}; do
-			dmsetup message $name 0 hold reads
+			dmsetup message "$name" 0 hold reads
 		done
 		message set paused 0
 		wait_for 20 held 1

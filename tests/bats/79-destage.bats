@@ -10,7 +10,6 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 
 cuts=${FUSION_DESTAGE_CUTS:-4}
 
-test_teardown() { all_work; }
 
 @test "patches are merged into their stripes" {
 	raid_volume 4

@@ -8,7 +8,6 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 # shellcheck source=tests/bats/power.bash
 source "$BATS_TEST_DIRNAME/power.bash"
 
-test_teardown() { all_work; }
 
 # Patches, tops over some pages and over whole blocks, and RAID stripes.
 a_bit_of_all() {

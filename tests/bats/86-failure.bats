@@ -9,7 +9,6 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 source "$BATS_TEST_DIRNAME/power.bash"
 
 test_teardown() {
-	all_work
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 

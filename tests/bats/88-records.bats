@@ -6,7 +6,6 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/patches.bash
 source "$BATS_TEST_DIRNAME/patches.bash"
 
-test_teardown() { all_work; }
 
 # back MEMBER...: these are there.  They do not begin where their SSDs do, whose labels they
 # would be, too.

@@ -6,7 +6,6 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/patches.bash
 source "$BATS_TEST_DIRNAME/patches.bash"
 
-test_teardown() { all_work; }
 
 # 12 MiB are about 96 stripes: of each SSD there are more than a few, whichever are drawn.
 

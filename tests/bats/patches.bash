@@ -66,8 +66,9 @@ patched() { counter new_patch; }
 failing() {
 	local kind=$1 i
 	shift
-	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 fail "$kind" "$([[ " $* " == *" $i "* ]] && echo yes || echo no)"
+	dmsetup message ssd0 0 fail_all "$kind" no
+	for i; do
+		dmsetup message "ssd$i" 0 fail "$kind" yes
 	done
 }
 # dead SSD...: nothing works on these.
@@ -76,15 +77,7 @@ dead() {
 	failing writes "$@"
 	failing flushes "$@"
 }
-all_work() {
-	local i
-	failing reads
-	failing writes
-	failing flushes
-	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 good
-	done
-}
+all_work() { dmsetup message ssd0 0 reset_all; }
 
 # What was read into FILE: of each page what was written, or zeros for an error.  How many are
 # zeros is in $lost.

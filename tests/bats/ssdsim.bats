@@ -305,6 +305,30 @@ at_least() { [ "$2" -ge "$1" ] || { echo "$2 is less than $1"; return 1; }; }
 	dmsetup message ssdsim-test 0 time off
 }
 
+@test "reset_all and erase_all: as at first" {
+	fill a conv=fsync
+	dmsetup message ssdsim-test 0 bad 3 2
+	dmsetup message ssdsim-test 0 time 0 0 0 5
+	dmsetup message ssdsim-test 0 hold discards
+	dmsetup message ssdsim-test 0 fail_all reads yes
+	dmsetup message ssdsim-test 0 fail flushes yes
+	dmsetup message ssdsim-test 0 power_cut_all 1
+	run ! fill b
+	dmsetup message ssdsim-test 0 reset_all
+	[ "$(letters | count a)" -eq $pages ]
+	[ "$(dd if=/dev/mapper/ssd0 bs=4k count=1 iflag=direct status=none | wc -c)" -eq 4096 ]
+	fill b conv=fsync
+	blkdiscard -l 4096 $dev
+	[ "$(letters | sort | uniq -c | tr -s ' \n' ' ')" = " 1 0 $((pages - 1)) b " ]
+	dmsetup message ssd0 0 erase_all
+	[ "$(letters | count 0)" -eq $pages ]
+	[ "$(field 9) $(field 10)" = "0 0" ]
+	fill a
+	[ "$(letters | count a)" -eq $pages ]
+	run ! dmsetup message ssdsim-test 0 fail_all reads perhaps
+	run ! dmsetup message ssdsim-test 0 fail_all nonsense yes
+}
+
 @test "data that is not kept takes no memory" {
 	fill a
 	stored=$(field 10)

@@ -32,6 +32,7 @@
  *	hold_all reads|writes|flushes|discards	on every device
  *	fail reads|writes|flushes|discards yes|no	answer such I/Os with an error, and
  *				do nothing (writes: also WRITE_ZEROES)
+ *	fail_all reads|writes|flushes|discards yes|no	on every device
  *	bad <page> <count> [<step>]	so many pages, each so far from the last (1), cannot
  *				be read until they are written, zeroed or discarded: a medium
  *				error
@@ -46,6 +47,10 @@
  *	step			do what was held on this device, and hold on
  *	release			do what was held on this device, and hold no more
  *	release_all		on every device
+ *	reset_all		every device is as at first, but for what is on it: it holds
+ *				nothing back, has power, takes no time, fails nothing, and
+ *				keeps its data
+ *	erase_all		nothing is on any device, cached or stable
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
@@ -490,14 +495,20 @@ static void ssd_release(struct ssd *ssd, unsigned long hold)
 		ssd_do(ssd, bio);
 }
 
-static void ssd_release_all(void)
+/* On every device. */
+static void ssd_for_all(void (*act)(struct ssd *ssd))
 {
 	struct ssd *ssd;
 
 	mutex_lock(&ssds_lock);
 	list_for_each_entry(ssd, &ssds, list)
-		ssd_release(ssd, 0);
+		act(ssd);
 	mutex_unlock(&ssds_lock);
+}
+
+static void ssd_release_hold(struct ssd *ssd)
+{
+	ssd_release(ssd, 0);
 }
 
 static int ssdsim_map(struct dm_target *ti, struct bio *bio)
@@ -513,7 +524,7 @@ static int ssdsim_map(struct dm_target *ti, struct bio *bio)
 /* A suspend waits for all I/O. */
 static void ssdsim_presuspend(struct dm_target *ti)
 {
-	ssd_release(ti->private, 0);
+	ssd_release_hold(ti->private);
 }
 
 /*----------------------------------------------------------------*/
@@ -548,6 +559,35 @@ static void ssd_power_on(struct ssd *ssd)
 {
 	mutex_lock(&ssd->lock);
 	ssd->off = false;
+	mutex_unlock(&ssd->lock);
+}
+
+/* As at first, but for what is on it. */
+static void ssd_reset(struct ssd *ssd)
+{
+	ssd_release_hold(ssd);
+	ssd_power_on(ssd);
+	ssd_time_off(&ssd->time);
+	WRITE_ONCE(ssd->fails, 0);
+	WRITE_ONCE(ssd->drops_data, false);
+	xa_destroy(&ssd->bad);
+}
+
+static void ssd_erase(struct ssd *ssd)
+{
+	struct ssd_slot *slot;
+	unsigned long index;
+
+	mutex_lock(&ssd->lock);
+	xa_for_each(&ssd->slots, index, slot) {
+		ssd_free_page(ssd, slot->stable);
+		ssd_free_page(ssd, slot->cached);
+		kfree(slot);
+		cond_resched();
+	}
+	xa_destroy(&ssd->slots);
+	INIT_LIST_HEAD(&ssd->cache);
+	ssd->nr_cached = 0;
 	mutex_unlock(&ssd->lock);
 }
 
@@ -611,7 +651,7 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return ssd_bad_message(ssd, argc, argv);
 
 	if ((argc == 2 && !strncasecmp(argv[0], "hold", 4)) ||
-	    (argc == 3 && !strcasecmp(argv[0], "fail"))) {
+	    (argc == 3 && !strncasecmp(argv[0], "fail", 4))) {
 		kind = match_string(kinds, SSD_NR_KINDS, argv[1]);
 		if (kind < 0)
 			return -EINVAL;
@@ -654,14 +694,23 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		list_for_each_entry(ssd, &ssds, list)
 			ssd_hold(ssd, kind);
 		mutex_unlock(&ssds_lock);
-	} else if (!strcasecmp(argv[0], "fail")) {
+	} else if (argc == 3 && !strcasecmp(argv[0], "fail")) {
 		assign_bit(kind, &ssd->fails, yes);
+	} else if (argc == 3 && !strcasecmp(argv[0], "fail_all")) {
+		mutex_lock(&ssds_lock);
+		list_for_each_entry(ssd, &ssds, list)
+			assign_bit(kind, &ssd->fails, yes);
+		mutex_unlock(&ssds_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
 	} else if (!strcasecmp(argv[0], "release")) {
-		ssd_release(ssd, 0);
+		ssd_release_hold(ssd);
 	} else if (!strcasecmp(argv[0], "release_all")) {
-		ssd_release_all();
+		ssd_for_all(ssd_release_hold);
+	} else if (!strcasecmp(argv[0], "reset_all")) {
+		ssd_for_all(ssd_reset);
+	} else if (!strcasecmp(argv[0], "erase_all")) {
+		ssd_for_all(ssd_erase);
 	} else if (!strcasecmp(argv[0], "good")) {
 		xa_destroy(&ssd->bad);
 	} else if (!strcasecmp(argv[0], "step")) {
@@ -760,21 +809,13 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 static void ssdsim_dtr(struct dm_target *ti)
 {
 	struct ssd *ssd = ti->private;
-	struct ssd_slot *slot;
-	unsigned long index;
 
 	mutex_lock(&ssds_lock);
 	list_del(&ssd->list);
 	mutex_unlock(&ssds_lock);
 	ssd_time_exit(&ssd->time);
 
-	xa_for_each(&ssd->slots, index, slot) {
-		ssd_free_page(ssd, slot->stable);
-		ssd_free_page(ssd, slot->cached);
-		kfree(slot);
-		cond_resched();
-	}
-	xa_destroy(&ssd->slots);
+	ssd_erase(ssd);
 	xa_destroy(&ssd->bad);
 	mutex_destroy(&ssd->lock);
 	kfree(ssd);
