@@ -44,30 +44,25 @@ static int absorb_copy(struct fusion_pool *pool,
 	return r;
 }
 
-/* All runs of @old to the places of @top. */
+/* The pages of @old to the places of @top. */
 static int absorb_copy_top(struct fusion_pool *pool, const struct fusion_top *old,
 			   const struct fusion_top *top)
 {
-	unsigned int pages = pool->block_pages, count = fusion_top_replicas(top);
-	unsigned int page, run, i = 0;
+	unsigned int count = fusion_top_replicas(top), first = 0, i;
 	u64 from[FUSION_MAX_REPLICAS];
 	struct fusion_copy copy;
 	int r;
 
 	/* what is nowhere need not be tried first */
-	while (i < count - 1 && fusion_member_out(fusion_member_at(pool, old->place[i])))
-		i++;
-	for (page = 0; page < count; page++)
-		from[page] = old->place[(page + i) % count];
+	while (first < count - 1 &&
+	       fusion_member_out(fusion_member_at(pool, old->place[first])))
+		first++;
+	for (i = 0; i < count; i++)
+		from[i] = old->place[(first + i) % count];
 	r = fusion_copy_begin(&copy, pool);
 	if (r)
 		return r;
-	for (page = 0; !r && page < pages; page += run) {
-		run = fusion_mask_run(old->mask, page, pages - page);
-		if (old->mask & (1ULL << page))
-			r = fusion_copy_pages(&copy, from, page, top->place, page, count,
-					      run);
-	}
+	r = fusion_copy_mask(&copy, from, top->place, count, old->mask);
 	fusion_copy_end(&copy);
 	return r;
 }

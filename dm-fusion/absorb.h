@@ -9,8 +9,9 @@
 
 /*
  * The patches of @block, which is held exclusively, or the top, if a replica of it is nowhere
- * that need not be (spare.h), and if it can, become a top with the same pages.  Sleeps.  -EDQUOT: the replicated area is at its limit; -ENOSPC:
- * there is no space now; or an error of I/O or of the map.
+ * that need not be (spare.h), and if it can, become a top with the same pages.  Sleeps.
+ * -EDQUOT: the replicated area is at its limit; -ENOSPC: there is no space now; or an error
+ * of I/O or of the map.
  */
 int fusion_absorb(struct fusion_volume *volume, u64 block);
 

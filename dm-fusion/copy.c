@@ -90,3 +90,17 @@ int fusion_copy_pages(struct fusion_copy *copy, const u64 *from, unsigned int fi
 	}
 	return r;
 }
+
+int fusion_copy_mask(struct fusion_copy *copy, const u64 *from, const u64 *to,
+		     unsigned int count, u64 mask)
+{
+	unsigned int pages = copy->pool->block_pages, page, run;
+	int r = 0;
+
+	for (page = 0; !r && page < pages; page += run) {
+		run = fusion_mask_run(mask, page, pages - page);
+		if (mask & (1ULL << page))
+			r = fusion_copy_pages(copy, from, page, to, page, count, run);
+	}
+	return r;
+}

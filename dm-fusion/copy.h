@@ -26,4 +26,8 @@ int fusion_copy_pages(struct fusion_copy *copy, const u64 *from, unsigned int fi
 		      const u64 *to, unsigned int at, unsigned int count,
 		      unsigned int pages);
 
+/* The same of the pages in @mask, each to the same page. */
+int fusion_copy_mask(struct fusion_copy *copy, const u64 *from, const u64 *to,
+		     unsigned int count, u64 mask);
+
 #endif /* DM_FUSION_COPY_H */

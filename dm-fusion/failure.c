@@ -297,17 +297,25 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
 	return READ_ONCE(m->use) == FUSION_MEMBER_OUT ? 0 : -EIO;
 }
 
+u64 fusion_failures_spared(struct fusion_pool *pool)
+{
+	u64 members = 0;
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (fusion_md_super(pool->md)->spare[i])
+			members |= 1ULL << i;
+	return members;
+}
+
 int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
-	u64 rebuilt = 0;
-	unsigned int i;
+	u64 rebuilt;
 	int r = 0;
 
 	mutex_lock(&pool->commit_lock);
-	for (i = 0; i < pool->layout.n; i++)
-		if (super->spare[i])
-			rebuilt |= 1ULL << i;
+	rebuilt = fusion_failures_spared(pool);
 	if (fusion_members_out(pool) != out) {
 		r = -EAGAIN;
 	} else if (super->rebuilt != rebuilt) {

@@ -78,6 +78,9 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i);
  */
 unsigned int fusion_failures_count(struct fusion_pool *pool);
 
+/* Members that areas of spares serve.  Under the commit mutex. */
+u64 fusion_failures_spared(struct fusion_pool *pool);
+
 /*
  * As long as those in @out, and no others, are out: what was on those that are served by
  * areas of spares is there.  -EAGAIN: others are; -ENOSPC: one is not served.  Sleeps.

@@ -110,20 +110,6 @@ static int pool_init_space(struct fusion_pool *pool)
 	return fusion_space_init(s);
 }
 
-/* Which stripes are in areas of spares must be known before they are read or written. */
-static int pool_load_spares(struct fusion_pool *pool)
-{
-	struct fusion_space *s = &pool->space;
-	unsigned int i;
-	int r = 0;
-
-	if (!s->spares.areas)
-		return 0;
-	for (i = 0; !r && i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		r = fusion_space_load(s, s->class[i], &pool->commit_lock);
-	return r;
-}
-
 static int pool_init_map(struct fusion_pool *pool)
 {
 	struct fusion_map *map = &pool->map;
@@ -233,7 +219,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	if (r)
 		goto bad_volumes;
 	*error = "Could not read the stripes from the metadata";
-	r = pool_load_spares(pool);
+	/* which of them are in areas of spares is known before they are read or written */
+	if (pool->space.spares.areas)
+		r = fusion_space_load_all(&pool->space, &pool->commit_lock);
 	if (r)
 		goto bad_volumes;
 	if (fusion_md_read_only(pool->md))

@@ -33,12 +33,26 @@ struct rebuild {
 	u64 in[REBUILD_BATCH];		/* stripes whose gates we are in */
 	unsigned int count;
 	u64 unpaid_kib;			/* read and written, and not waited for */
-	/* of the round: stripes of which something is still nowhere */
-	u64 sets;			/* in sets, or that have died */
-	u64 held;			/* by who will make them live, or writes to them */
-	u64 stuck;			/* that have no place for it */
-	u64 done;			/* and those that were rebuilt */
-	int error;			/* of the first that could not be computed */
+	unsigned int vain;		/* rounds in succession */
+	struct rebuild_found {
+		/* stripes of which something is still nowhere */
+		u64 sets;		/* in sets, or that have died */
+		u64 held;		/* by who will make them live, or writes to them */
+		u64 stuck;		/* that have no place for it */
+		u64 done;		/* and those that were rebuilt */
+		int error;		/* of the first that could not be computed */
+	} round;
+};
+
+/* Slots of a stripe that are nowhere, and where they go. */
+struct rebuild_slots {
+	u64 slots, members;
+	unsigned int count;
+	struct {
+		unsigned int slot;
+		u32 member;
+		sector_t sector;
+	} to[FUSION_MAX_AREAS];
 };
 
 /* Paused, it goes on for those who have asked for it. */
@@ -105,21 +119,33 @@ static int rebuild_pace(struct rebuild *rb)
 	return r;
 }
 
-/* Of @id all slots that are there were read, or nearly, and those in @areas written. */
-static void rebuild_account(struct rebuild *rb, u64 id, struct fusion_class *class, u8 areas)
+/* Those of @id that @areas are for. */
+static void rebuild_look(struct fusion_pool *pool, u64 id, u8 areas,
+			 struct rebuild_slots *to)
+{
+	u32 left, i = 0;
+
+	to->slots = 0;
+	to->members = 0;
+	for (left = areas; left; left &= left - 1, i++) {
+		to->to[i].slot = fusion_spare_slot(&pool->space, id, fusion_ctz64(left),
+						   &to->to[i].member, &to->to[i].sector);
+		to->slots |= 1ULL << to->to[i].slot;
+		to->members |= 1ULL << to->to[i].member;
+	}
+	to->count = i;
+}
+
+/* Of @id all slots that are there were read, or nearly, and @to written. */
+static void rebuild_account(struct rebuild *rb, u64 id, struct fusion_class *class,
+			    const struct rebuild_slots *to)
 {
 	struct fusion_pool *pool = rb->pool;
 	unsigned int bytes = pool->block_sectors << SECTOR_SHIFT;
 	u8 members[FUSION_MAX_MEMBERS];
-	sector_t sector;
-	u32 left, member;
 	u64 mask;
 
-	mask = fusion_space_members(&pool->space, class, id, members);
-	for (left = areas; left; left &= left - 1) {
-		fusion_spare_slot(&pool->space, id, fusion_ctz64(left), &member, &sector);
-		mask |= 1ULL << member;
-	}
+	mask = fusion_space_members(&pool->space, class, id, members) | to->members;
 	mask &= ~fusion_members_out(pool);
 	rb->unpaid_kib += hweight64(mask) * (bytes >> 10);
 	for (; mask; mask &= mask - 1)
@@ -150,33 +176,28 @@ static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u6
 	return e;
 }
 
-/* The slots that @areas are for; those in @content are written there. */
-static u64 rebuild_slots(struct fusion_stripe *stripe, u64 id, u8 areas, u64 content)
+/* Those slots of @to that hold something. */
+static int rebuild_write(struct fusion_stripe *stripe, u64 written,
+			 const struct rebuild_slots *to)
 {
 	struct fusion_pool *pool = stripe->pool;
-	u64 slots = 0;
-	u32 left;
+	u64 content = written | fusion_mask(stripe->class->d, stripe->class->p);
+	unsigned int i;
 
-	for (left = areas; left; left &= left - 1) {
-		unsigned int i;
-		sector_t sector;
-		u32 member;
-
-		i = fusion_spare_slot(&pool->space, id, fusion_ctz64(left), &member,
-				      &sector);
-		slots |= 1ULL << i;
-		if (content >> i & 1)
-			fusion_stripe_submit_to(stripe, i, &pool->member[member], sector,
-						0, pool->block_pages, REQ_OP_WRITE);
-	}
-	return slots;
+	fusion_stripe_begin(stripe, NULL);
+	for (i = 0; i < to->count; i++)
+		if (content >> to->to[i].slot & 1)
+			fusion_stripe_submit_to(stripe, to->to[i].slot,
+						&pool->member[to->to[i].member],
+						to->to[i].sector, 0, pool->block_pages,
+						REQ_OP_WRITE);
+	return fusion_stripe_end(stripe);
 }
 
 /* In its gate.  -ENODATA: it is not in use; -EBUSY: it is in a set. */
 static int rebuild_move(struct rebuild *rb, struct fusion_stripe *stripe, u64 id, u8 areas)
 {
-	struct fusion_class *class = stripe->class;
-	struct fusion_pool *pool = stripe->pool;
+	struct rebuild_slots to;
 	unsigned int grace;
 	u64 written;
 	int r;
@@ -184,15 +205,12 @@ static int rebuild_move(struct rebuild *rb, struct fusion_stripe *stripe, u64 id
 	r = fusion_raid_enter(stripe, id, &written, &grace);
 	if (r)
 		return r;
-	r = rebuild_compute(stripe, id, written, rebuild_slots(stripe, id, areas, 0));
-	if (!r) {
-		fusion_stripe_begin(stripe, NULL);
-		rebuild_slots(stripe, id, areas,
-			      written | fusion_mask(class->d, class->p));
-		r = fusion_stripe_end(stripe);
-	}
-	rebuild_account(rb, id, class, areas);
-	fusion_grace_leave(&pool->grace, grace);
+	rebuild_look(rb->pool, id, areas, &to);
+	r = rebuild_compute(stripe, id, written, to.slots);
+	if (!r)
+		r = rebuild_write(stripe, written, &to);
+	rebuild_account(rb, id, stripe->class, &to);
+	fusion_grace_leave(&rb->pool->grace, grace);
 	/* it has died meanwhile */
 	return r == -ENODATA ? -EBUSY : r;
 }
@@ -245,16 +263,16 @@ static int rebuild_stripe(struct rebuild *rb, u64 id, const struct fusion_lost *
 	if (r) {
 		fusion_gate_leave(&pool->gates, id);
 		kfree(spared);
-		rb->sets += r == -EBUSY;
-		if (r != -EBUSY && r != -ENODATA && !rb->error)
-			rb->error = r;
+		rb->round.sets += r == -EBUSY;
+		if (r != -EBUSY && r != -ENODATA && !rb->round.error)
+			rb->round.error = r;
 		return 0;
 	}
 	spared->stripe = id;
 	spared->areas = lost->placeable;
 	rebuild_record(pool, spared);
 	rb->in[rb->count++] = id;
-	rb->done++;
+	rb->round.done++;
 	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
 	/* members may have failed since it was counted */
 	if (pool->rebuild.todo)
@@ -272,7 +290,7 @@ static void rebuild_count(struct rebuild *rb)
 	u64 id, todo = 0;
 
 	for (id = 0; fusion_spare_next(&rb->pool->space, &id, &lost); id++) {
-		rb->held += lost.held;
+		rb->round.held += lost.held;
 		todo += !!lost.placeable;
 	}
 	WRITE_ONCE(rb->pool->rebuild.todo, todo);
@@ -288,9 +306,9 @@ static void rebuild_stuck(struct rebuild *rb, u64 id)
 	if (r == -ENODATA)
 		return;
 	if (!r && disk.state != FUSION_STRIPE_RAID)
-		rb->sets++;
+		rb->round.sets++;
 	else
-		rb->stuck++;
+		rb->round.stuck++;
 }
 
 static int rebuild_round(struct rebuild *rb)
@@ -300,13 +318,13 @@ static int rebuild_round(struct rebuild *rb)
 	int r, e;
 	u64 id;
 
-	rb->sets = 0;
-	rb->held = 0;
-	rb->stuck = 0;
-	rb->done = 0;
-	rb->error = 0;
+	rb->round = (struct rebuild_found) { 0 };
+	/* what may be nowhere must be known */
+	r = rebuild_stopping(pool) ? -EINTR :
+		fusion_space_load_all(&pool->space, &pool->commit_lock);
 	/* who draws has seen the areas by then, see failure_retire_sets() */
-	r = fusion_commit(pool);
+	if (!r)
+		r = fusion_commit(pool);
 	if (!r) {
 		rebuild_count(rb);
 		r = fusion_commit(pool);
@@ -315,7 +333,7 @@ static int rebuild_round(struct rebuild *rb)
 		if (rebuild_stopping(pool))
 			r = -EINTR;
 		else if (lost.held)
-			rb->held++;
+			rb->round.held++;
 		else if (lost.areas != lost.placeable)
 			rebuild_stuck(rb, id);
 		if (!r && !lost.held && lost.placeable)
@@ -326,27 +344,24 @@ static int rebuild_round(struct rebuild *rb)
 	return r ? r : e;
 }
 
-/* What may be nowhere must be known. */
-static int rebuild_load(struct fusion_pool *pool)
+/*
+ * After a round.  0: all is there that has a place; -EAGAIN: another one.  What is in sets, or
+ * being written to, is converted for who has asked; else it has that time.
+ */
+static int rebuild_left(struct rebuild *rb)
 {
-	struct fusion_space *s = &pool->space;
-	unsigned int i;
-	int r = 0;
+	const struct rebuild_found *f = &rb->round;
+	bool busy = f->sets || f->held, asked = atomic_read(&rb->pool->rebuild.asked);
 
-	for (i = 0; !r && i < FUSION_MAX_CLASSES && s->class[i]; i++)
-		r = fusion_space_load(s, s->class[i], &pool->commit_lock);
-	return r;
-}
-
-/* After a round, so many of them in vain: -EAGAIN: another one. */
-static int rebuild_left(const struct rebuild *rb, unsigned int vain)
-{
-	bool busy = rb->sets || rb->held;
-
-	if (rb->done || (busy && vain < REBUILD_VAIN))
+	rb->vain = f->done ? 0 : rb->vain + 1;
+	if (busy && asked && rb->vain < REBUILD_VAIN) {
+		fusion_reclaim_all(rb->pool);
 		return -EAGAIN;
-	if (rb->error)
-		return rb->error;
+	}
+	if (f->done)
+		return -EAGAIN;
+	if (f->error)
+		return f->error;
 	return busy ? -EBUSY : 0;
 }
 
@@ -370,7 +385,6 @@ static int rebuild_all(struct fusion_background *b)
 	struct fusion_pool *pool = container_of(b, struct fusion_pool,
 						rebuild.background);
 	struct rebuild *rb;
-	unsigned int vain = 0;
 	u64 out;
 	int r;
 
@@ -380,22 +394,12 @@ static int rebuild_all(struct fusion_background *b)
 	rb->pool = pool;
 	do {
 		out = fusion_members_out(pool);
-		r = rebuild_stopping(pool) ? -EINTR : rebuild_load(pool);
+		r = rebuild_round(rb);
 		if (!r)
-			r = rebuild_round(rb);
-		if (r)
-			break;
-		vain = rb->done ? 0 : vain + 1;
-		r = rebuild_left(rb, vain);
-		/* what cannot be converted is still there in the next round */
-		if (r == -EAGAIN && vain && !atomic_read(&pool->rebuild.asked))
-			r = -EBUSY;
-		else if (r == -EAGAIN && (rb->sets || rb->held) &&
-			 atomic_read(&pool->rebuild.asked))
-			fusion_reclaim_all(pool);
-		else if (!r)
+			r = rebuild_left(rb);
+		if (!r)
 			r = fusion_failures_rebuilt(pool, out);
-		if (!r && rb->stuck)
+		if (!r && rb->round.stuck)
 			r = -ENOSPC;
 	} while (r == -EAGAIN && !rebuild_stopping(pool));
 	kfree(rb);
@@ -408,22 +412,18 @@ static int rebuild_all(struct fusion_background *b)
 /* Is something to be rebuilt that has a place, or may have? */
 static bool rebuild_wanted(struct fusion_pool *pool)
 {
-	const struct fusion_md_super *super = fusion_md_super(pool->md);
-	bool wanted = false;
-	unsigned int i;
+	u64 members;
 
 	mutex_lock(&pool->commit_lock);
-	for (i = 0; i < pool->layout.n; i++)
-		wanted |= super->spare[i] && !(super->rebuilt >> i & 1);
+	members = fusion_failures_spared(pool) & ~fusion_md_super(pool->md)->rebuilt;
 	mutex_unlock(&pool->commit_lock);
-	return wanted && fusion_pool_writable(pool);
+	return members && fusion_pool_writable(pool);
 }
 
 static void rebuild_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(to_delayed_work(work), struct fusion_pool,
 						rebuild.work);
-
 	int r;
 
 	if (!READ_ONCE(pool->active) || READ_ONCE(pool->reclaim.tunables.paused) ||

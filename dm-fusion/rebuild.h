@@ -19,10 +19,10 @@
  * gate.
  *
  * When nothing is nowhere that has a place, and nothing in a set at all, the members are
- * marked as rebuilt, by a commit:
- * but for what has none (spare.h) as many more may fail as if they had not.  A stripe that is
- * in use in core, and neither held nor stored, is of no use any more: who makes it live does
- * so before it is let go of, and it is stored with the next commit.
+ * marked as rebuilt, by a commit: but for what has none (spare.h) as many more may fail as if
+ * they had not.  A stripe that is in use in core, and neither held nor stored, is of no use
+ * any more: who makes it live does so before it is let go of, and it is stored with the next
+ * commit.
  */
 #ifndef DM_FUSION_REBUILD_H
 #define DM_FUSION_REBUILD_H

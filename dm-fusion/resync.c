@@ -23,17 +23,8 @@
 /* Copy the pages that @top holds from its primary, if it can be read, to its mirrors. */
 static int resync_top(struct fusion_copy *copy, const struct fusion_top *top)
 {
-	unsigned int pages = copy->pool->block_pages, page, run;
-	int r = 0;
-
-	for (page = 0; !r && page < pages; page += run) {
-		run = fusion_mask_run(top->mask, page, pages - page);
-		if (top->mask & (1ULL << page))
-			r = fusion_copy_pages(copy, top->place, page,
-					      top->place, page,
-					      fusion_top_replicas(top), run);
-	}
-	return r;
+	return fusion_copy_mask(copy, top->place, top->place, fusion_top_replicas(top),
+				top->mask);
 }
 
 /* The same for patches. */

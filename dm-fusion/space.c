@@ -316,6 +316,16 @@ int fusion_space_load(struct fusion_space *s, struct fusion_class *class,
 	return r == -ENOENT ? 0 : r;
 }
 
+int fusion_space_load_all(struct fusion_space *s, struct mutex *commit_lock)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; !r && i < FUSION_MAX_CLASSES && s->class[i]; i++)
+		r = fusion_space_load(s, s->class[i], commit_lock);
+	return r;
+}
+
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 {
 	u64 stripe = fusion_place_stripe(place);

@@ -349,6 +349,8 @@ static inline bool fusion_space_leaves(const struct fusion_space *s, u64 place)
 /* Load all bands of @class.  Sleeps, taking @commit_lock. */
 int fusion_space_load(struct fusion_space *s, struct fusion_class *class,
 		      struct mutex *commit_lock);
+/* And of all classes. */
+int fusion_space_load_all(struct fusion_space *s, struct mutex *commit_lock);
 
 /* Slots live in @stripe by the last commit, if its band is loaded; a hint. */
 unsigned int fusion_space_live(struct fusion_space *s, u64 stripe);

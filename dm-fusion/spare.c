@@ -42,29 +42,44 @@ static int slot_of(const u8 *members, unsigned int k, unsigned int member)
 	return -1;
 }
 
-u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
-		      u32 index)
+/*
+ * The areas that slots of stripe @index of @class are for; *@good: those in which a member
+ * that is not out has their address.
+ */
+static u8 stripe_areas(const struct fusion_space *s, const struct fusion_class *class,
+		       u32 index, u8 *good)
 {
-	u32 areas = READ_ONCE(s->spares.areas), left;
-	u8 members[FUSION_MAX_MEMBERS], spared = 0;
-	struct fusion_spot spot;
+	u8 members[FUSION_MAX_MEMBERS], areas = 0;
+	u32 left = READ_ONCE(s->spares.areas);
 
-	if (likely(!areas))
+	*good = 0;
+	if (likely(!left))
 		return 0;
 	/* pairs with fusion_spare_use() */
 	smp_rmb();
 	fusion_layout_members(s->layout, class->k, index, members);
-	for (left = areas; left; left &= left - 1) {
+	for (; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left);
 		int i = slot_of(members, class->k, s->spares.member[a]);
+		struct fusion_spot spot;
 
 		if (i < 0)
 			continue;
+		areas |= 1U << a;
 		spot = fusion_layout_spare(s->layout, class->k, index, i, a + 1);
 		if (!fusion_member_out(&s->member[spot.member]))
-			spared |= 1U << a;
+			*good |= 1U << a;
 	}
-	return spared;
+	return areas;
+}
+
+u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
+		      u32 index)
+{
+	u8 good;
+
+	stripe_areas(s, class, index, &good);
+	return good;
 }
 
 void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 areas)
@@ -78,45 +93,24 @@ void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 areas)
 	spin_unlock_irqrestore(&b->class->lock, flags);
 }
 
-/* Areas that a slot of stripe @index of @b is for, and where it is nowhere. */
-static u8 stripe_lost(const struct fusion_space *s, const struct fusion_band *b, u32 index)
-{
-	const struct fusion_class *class = b->class;
-	u8 members[FUSION_MAX_MEMBERS], lost = 0;
-	u32 left = READ_ONCE(s->spares.areas);
-
-	fusion_layout_members(s->layout, class->k, index, members);
-	for (; left; left &= left - 1) {
-		unsigned int a = fusion_ctz64(left);
-		int i = slot_of(members, class->k, s->spares.member[a]);
-		struct fusion_spot spot;
-
-		if (i < 0)
-			continue;
-		spot = fusion_layout_spare(s->layout, class->k, index, i, a + 1);
-		if (!(READ_ONCE(b->spared[index]) >> a & 1) ||
-		    fusion_member_out(&s->member[spot.member]))
-			lost |= 1U << a;
-	}
-	return lost;
-}
-
 /* Of @b, from *@index on, some are looked at; *@index: the one, or where to go on. */
 static bool band_look_lost(const struct fusion_space *s, const struct fusion_band *b,
 			   u32 *index, struct fusion_lost *lost)
 {
 	u32 end = min(b->stripes, *index + LOOK_STRIPES), i;
+	u8 good;
 
 	for (i = *index; i < end; i++) {
 		i = find_next_bit(b->used_bits, end, i);
 		if (i >= end)
 			break;
-		lost->areas = stripe_lost(s, b, i);
+		lost->areas = stripe_areas(s, b->class, i, &good) &
+			~(READ_ONCE(b->spared[i]) & good);
 		if (!lost->areas ||
 		    test_bit(i / fusion_template_stripes(s->layout), b->emptied_bits))
 			continue;
 		lost->class = b->class;
-		lost->placeable = fusion_spares_draw(s, b->class, i) & lost->areas;
+		lost->placeable = lost->areas & good;
 		lost->held = test_bit(i, b->held_bits);
 		*index = i;
 		return true;
@@ -150,28 +144,35 @@ bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost
 	return found;
 }
 
+/* Which of @areas serves @member: a number from 1 on, or 0. */
+static u8 area_for(const struct fusion_space *s, u32 areas, unsigned int member)
+{
+	for (; areas; areas &= areas - 1)
+		if (s->spares.member[fusion_ctz64(areas)] == member)
+			return fusion_ctz64(areas) + 1;
+	return 0;
+}
+
 static bool place_missed(const struct fusion_space *s, u64 place)
 {
 	u64 stripe = fusion_place_stripe(place);
 	struct fusion_class *class = fusion_space_class_of(s, stripe);
-	u32 index = fusion_stripe_index(stripe), left;
+	u32 index = fusion_stripe_index(stripe), slot = fusion_place_slot(place);
 	struct fusion_spot home, spot;
+	u32 areas;
+	u8 area;
 
-	home = fusion_layout_home(s->layout, class->k, index, fusion_place_slot(place));
-	left = READ_ONCE(s->member[home.member].spared) ?
-		READ_ONCE(s->spares.areas) & ~fusion_stripe_spared(s, stripe) : 0;
+	home = fusion_layout_home(s->layout, class->k, index, slot);
+	if (!READ_ONCE(s->member[home.member].spared))
+		return false;
+	areas = READ_ONCE(s->spares.areas) & ~fusion_stripe_spared(s, stripe);
 	/* pairs with fusion_spare_use() */
 	smp_rmb();
-	for (; left; left &= left - 1) {
-		unsigned int a = fusion_ctz64(left);
-
-		if (s->spares.member[a] != home.member)
-			continue;
-		spot = fusion_layout_spare(s->layout, class->k, index,
-					   fusion_place_slot(place), a + 1);
-		return !fusion_member_out(&s->member[spot.member]);
-	}
-	return false;
+	area = area_for(s, areas, home.member);
+	if (!area)
+		return false;
+	spot = fusion_layout_spare(s->layout, class->k, index, slot, area);
+	return !fusion_member_out(&s->member[spot.member]);
 }
 
 bool fusion_spare_missed(const struct fusion_space *s, const u64 *place)
@@ -213,16 +214,13 @@ struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home)
 {
 	u64 stripe = fusion_place_stripe(place);
-	u32 left = fusion_stripe_spared(s, stripe);
+	u8 area = area_for(s, fusion_stripe_spared(s, stripe), home.member);
 
-	for (; left; left &= left - 1)
-		if (s->spares.member[fusion_ctz64(left)] == home.member)
-			return fusion_layout_spare(s->layout,
-						   fusion_space_class_of(s, stripe)->k,
-						   fusion_stripe_index(stripe),
-						   fusion_place_slot(place),
-						   fusion_ctz64(left) + 1);
-	return home;
+	if (!area)
+		return home;
+	return fusion_layout_spare(s->layout, fusion_space_class_of(s, stripe)->k,
+				   fusion_stripe_index(stripe), fusion_place_slot(place),
+				   area);
 }
 
 u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class *class,
