@@ -171,6 +171,9 @@ struct fusion_scrub {
 	u64 repaired;			/* of them whose parity was written again */
 };
 
+/* Stripes that are rebuilt at once, at most. */
+#define FUSION_REBUILD_JOBS	16
+
 /* rebuild.c */
 struct fusion_rebuild {
 	struct fusion_background background;

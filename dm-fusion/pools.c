@@ -55,8 +55,9 @@ static int pool_workqueues(struct fusion_pool *pool)
 					WQ_MEM_RECLAIM | WQ_UNBOUND, 16);
 	pool->recover_wq = alloc_workqueue("fusion-recover",
 					   WQ_MEM_RECLAIM | WQ_UNBOUND, 64);
-	/* for long: not for who needs it to free memory */
-	pool->rebuild.wq = alloc_workqueue("fusion-rebuild", WQ_UNBOUND, 2);
+	/* for long: not for who needs it to free memory; who begins it and it itself */
+	pool->rebuild.wq = alloc_workqueue("fusion-rebuild", WQ_UNBOUND,
+					   2 + FUSION_REBUILD_JOBS);
 	return pool->io_wq && pool->large_wq && pool->slow_wq &&
 		pool->recover_wq && pool->rebuild.wq ? 0 : -ENOMEM;
 }

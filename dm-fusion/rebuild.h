@@ -8,11 +8,12 @@
  * moved without I/O.  What is in sets is converted first: at once for who asks for the rebuild
  * and waits; what begins by itself lets that have its time, and looks again.
  *
- * Meanwhile we are in the gates of these stripes, beside others: nobody writes to them in
- * place; and have a grace reference, until the slot is written.  The change is one of the
- * epoch, whose commit flushes the slot first, and leave the gates after the commit.  A
- * power cut before it leaves the slot nowhere, as it was, and what has been written to the
- * area is not looked at.  If the stripe dies before the commit the change does nothing.
+ * Several are worked on at once (rebuild-batch.h).  Meanwhile we are in their gates, beside
+ * others, so that nobody writes to them in place, and have a grace reference until the slot
+ * is written.  The change is one of the epoch, whose commit flushes the slot first; we leave
+ * the gates after it.  A power cut before it leaves the slot nowhere, as it was, and what has
+ * been written to the area is not looked at.  If the stripe dies before the commit the change
+ * does nothing.
  *
  * While a member has more load than load_kib, no more is read and written than rebuild_kib
  * says, and always no more than rate_kib: the time for it is waited for behind a commit, in no

@@ -197,13 +197,12 @@ rebuilt_all() { [ "$(counter degraded)" -eq 0 ]; }
 	message set paused 1
 	[ "$(counter degraded)" -eq 1 ]
 	as_written
-	message rebuild 3>&- &
-	pid=$!
+	ask_for_rebuild
 	rebuilt=$(counter rebuilt)
 	wait_for 30 more_rebuilt
 	[ "$(counter rebuild_todo)" -gt 0 ]
 	stop_pool
-	wait $pid && false
+	wait "$pid" && false
 	background=auto
 	start_pool
 	volume_device 0 $((12 << 11))
@@ -223,8 +222,7 @@ rebuild_to_flush() {
 }
 rebuild_to_transaction() {
 	dm suspend --noflush --nolockfs t-meta
-	message rebuild 3>&- &
-	pid=$!
+	ask_for_rebuild
 	wait_for 30 tasks_in fusion_md_commit 1
 }
 rebuild_to_second_write() {
@@ -234,9 +232,36 @@ rebuild_to_second_write() {
 	wait_for 30 held 1
 }
 begin_rebuild() {
+	ask_for_rebuild
+	wait_for 30 held 1
+}
+ask_for_rebuild() {
 	message rebuild 3>&- &
 	pid=$!
-	wait_for 30 held 1
+}
+
+# Eight SSDs have four stripes of four slots at once, of which three are read.
+@test "several stripes are rebuilt at once, and a stop waits for these alone" {
+	raid_volume 12
+	message fail 2
+	hold reads
+	begin_rebuild
+	wait_for 20 held 10
+	todo=$(counter rebuild_todo)
+	[ "$todo" -gt 20 ]
+	stop_pool 3>&- &
+	stopper=$!
+	wait_for 20 tasks_in fusion_pool_begin_stop 1
+	[ "$(held_count)" -le 12 ]
+	release
+	wait "$stopper"
+	wait "$pid" && false
+	start_pool
+	volume_device 0 $((12 << 11))
+	[ "$(counter degraded)" -eq 1 ]
+	message rebuild
+	[ "$(counter rebuilt)" -gt $((todo / 2)) ]
+	all_there "${others[@]}"
 }
 
 # Whatever has been rebuilt by then, and whatever not.

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Batches of stripes that are rebuilt.  See rebuild-batch.h.
+ */
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "rebuild-batch.h"
+#include "rebuild-stripe.h"
+#include "stripe.h"
+
+/* Shorter waits for a rate add up. */
+#define REBUILD_WAIT_MS		500
+#define REBUILD_SLICE_MS	1000
+
+bool fusion_rebuild_stopping(struct fusion_pool *pool)
+{
+	return fusion_background_stopping(&pool->rebuild.background) ||
+		(READ_ONCE(pool->reclaim.tunables.paused) &&
+		 !atomic_read(&pool->rebuild.asked));
+}
+
+/* ---- the jobs ---- */
+
+static void rebuild_job(struct work_struct *work)
+{
+	struct fusion_rebuild_job *job = container_of(work, struct fusion_rebuild_job, work);
+	struct fusion_rebuild_batch *b = job->batch;
+	unsigned int i;
+
+	while ((i = atomic_inc_return(&b->next) - 1) < b->count) {
+		struct fusion_rebuild_item *item = &b->item[i];
+
+		item->r = fusion_rebuild_stopping(b->pool) ? -EINTR :
+			fusion_rebuild_stripe(item->sp, item->id, item->spared->areas,
+					      &item->kib);
+	}
+}
+
+/* So many that each member has about two slots to read or write. */
+static unsigned int batch_jobs(const struct fusion_rebuild_batch *b)
+{
+	unsigned int jobs = 2 * b->pool->layout.n / b->item[0].class->k;
+
+	return min3(max(jobs, 2U), b->count, (unsigned int)FUSION_REBUILD_JOBS);
+}
+
+static void batch_run(struct fusion_rebuild_batch *b)
+{
+	unsigned int jobs = batch_jobs(b), i;
+
+	atomic_set(&b->next, 0);
+	for (i = 0; i < jobs; i++)
+		queue_work(b->pool->rebuild.wq, &b->job[i].work);
+	for (i = 0; i < jobs; i++)
+		flush_work(&b->job[i].work);
+}
+
+/* ---- the commit ---- */
+
+static void rebuild_record(struct fusion_pool *pool, struct fusion_spared *spared)
+{
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+
+	shard = fusion_epoch_enter(&pool->epochs, &flags);
+	list_add_tail(&spared->list, &shard->spared);
+	fusion_epoch_exit(shard, flags);
+}
+
+/* What became of @item is known. */
+static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_item *item)
+{
+	struct fusion_pool *pool = b->pool;
+
+	b->unpaid_kib += item->kib;
+	if (item->r) {
+		kfree(item->spared);
+		b->found.sets += item->r == -EBUSY;
+		if (item->r != -EBUSY && item->r != -ENODATA && item->r != -EINTR &&
+		    !b->found.error)
+			b->found.error = item->r;
+		return;
+	}
+	rebuild_record(pool, item->spared);
+	b->found.done++;
+	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
+	/* members may have failed since it was counted */
+	if (pool->rebuild.todo)
+		WRITE_ONCE(pool->rebuild.todo, pool->rebuild.todo - 1);
+}
+
+int fusion_rebuild_flush(struct fusion_rebuild_batch *b)
+{
+	u64 done = b->found.done;
+	bool stopped = false;
+	unsigned int i;
+	int r = 0;
+
+	if (!b->count)
+		return 0;
+	batch_run(b);
+	for (i = 0; i < b->count; i++) {
+		stopped |= b->item[i].r == -EINTR;
+		batch_note(b, &b->item[i]);
+	}
+	/* they are where they are to be with it */
+	if (b->found.done != done)
+		r = fusion_commit(b->pool);
+	for (i = 0; i < b->count; i++)
+		fusion_gate_leave(&b->pool->gates, b->item[i].id);
+	b->count = 0;
+	b->kib = 0;
+	return !r && stopped ? -EINTR : r;
+}
+
+/* ---- the rate ---- */
+
+/* KiB a second that may be read and written now; 0: no limit. */
+static u32 rebuild_rate(struct fusion_pool *pool)
+{
+	u32 rate = READ_ONCE(pool->reclaim.tunables.rate_kib);
+	u32 busy = READ_ONCE(pool->reclaim.tunables.rebuild_kib);
+
+	/* who looks at the load */
+	fusion_reclaim_soon(pool);
+	if (READ_ONCE(pool->reclaim.busy) && busy && (!rate || busy < rate))
+		return busy;
+	return rate;
+}
+
+/* What is to be waited for @kib, in ms. */
+static u64 batch_debt(struct fusion_rebuild_batch *b, u64 kib, u32 *rate)
+{
+	*rate = rebuild_rate(b->pool);
+	if (!*rate)
+		b->unpaid_kib = 0;
+	return *rate ? div_u64(kib * 1000, *rate) : 0;
+}
+
+/* Let others have their time. */
+static int batch_pace(struct fusion_rebuild_batch *b)
+{
+	struct fusion_pool *pool = b->pool;
+	u64 ms, paid, most;
+	u32 rate;
+	int r;
+
+	if (batch_debt(b, b->unpaid_kib + b->kib, &rate) < REBUILD_WAIT_MS)
+		return 0;
+	r = fusion_rebuild_flush(b);
+	/* what is more was done when there was no such limit */
+	most = div_u64((u64)rate * REBUILD_WAIT_MS, 1000) + b->stripe_kib;
+	b->unpaid_kib = min(b->unpaid_kib, most);
+	ms = batch_debt(b, b->unpaid_kib, &rate);
+	/* the load changes, and so may the rates */
+	while (!r && ms && !fusion_rebuild_stopping(pool)) {
+		ms = min_t(u64, ms, REBUILD_SLICE_MS);
+		wait_event_idle_timeout(pool->rebuild.background.wait,
+					fusion_rebuild_stopping(pool),
+					msecs_to_jiffies(ms));
+		paid = max_t(u64, div_u64(ms * rate, 1000), 1);
+		b->unpaid_kib -= min(paid, b->unpaid_kib);
+		ms = batch_debt(b, b->unpaid_kib, &rate);
+	}
+	return r;
+}
+
+/* ---- what is to be done ---- */
+
+static int batch_enter(struct fusion_rebuild_batch *b, u64 id,
+		       const struct fusion_class *class)
+{
+	struct fusion_gates *gates = &b->pool->gates;
+	int r;
+
+	/* how many at once depends on the class */
+	if (b->count < FUSION_REBUILD_BATCH && (!b->count || b->item[0].class == class) &&
+	    fusion_gate_enter(gates, id, false))
+		return 0;
+	/* who waits is in no other */
+	r = fusion_rebuild_flush(b);
+	return r ? r : fusion_gate_enter_wait(gates, id);
+}
+
+int fusion_rebuild_add(struct fusion_rebuild_batch *b, u64 id,
+		       const struct fusion_lost *lost)
+{
+	struct fusion_stripe_pool *sp = fusion_stripe_background(b->pool, lost->class);
+	struct fusion_spared *spared;
+	int r;
+
+	spared = sp ? kmalloc(sizeof(*spared), GFP_NOIO) : NULL;
+	if (!spared)
+		return -ENOMEM;
+	spared->stripe = id;
+	spared->areas = lost->placeable;
+	r = batch_pace(b);
+	if (!r)
+		r = batch_enter(b, id, lost->class);
+	if (r) {
+		kfree(spared);
+		return r;
+	}
+	b->item[b->count++] = (struct fusion_rebuild_item) {
+		.id = id,
+		.class = lost->class,
+		.sp = sp,
+		.spared = spared,
+	};
+	b->stripe_kib = lost->class->k * (b->pool->block_sectors >> 1);
+	b->kib += b->stripe_kib;
+	return 0;
+}
+
+void fusion_rebuild_batch_init(struct fusion_rebuild_batch *b, struct fusion_pool *pool)
+{
+	unsigned int i;
+
+	memset(b, 0, sizeof(*b));
+	b->pool = pool;
+	for (i = 0; i < FUSION_REBUILD_JOBS; i++) {
+		INIT_WORK(&b->job[i].work, rebuild_job);
+		b->job[i].batch = b;
+	}
+}
