@@ -27,7 +27,7 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		.soft_percent = 50,
 		/* FusionRAID, section 3.3: 40 MB/s a member */
 		.load_kib = 40000000 / 1024,
-		.rebuild_kib = 10240,
+		.rebuild_kib = 20480,
 		.low_water_percent = 5,
 		.patch_percent = 1,
 	};

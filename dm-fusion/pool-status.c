@@ -2,30 +2,10 @@
 /*
  * The pool's status line.  See pool-status.h.
  */
-#include <linux/percpu.h>
-
+#include "counters.h"
 #include "failure.h"
 #include "mode.h"
 #include "pool-status.h"
-
-static void sum_counters(struct fusion_pool *pool, struct fusion_counters *sum)
-{
-	int cpu;
-
-	memset(sum, 0, sizeof(*sum));
-	for_each_possible_cpu(cpu) {
-		struct fusion_counters *c = per_cpu_ptr(pool->counters, cpu);
-
-		sum->reads += READ_ONCE(c->reads);
-		sum->large += READ_ONCE(c->large);
-		sum->grouped += READ_ONCE(c->grouped);
-		sum->in_place += READ_ONCE(c->in_place);
-		sum->new_top += READ_ONCE(c->new_top);
-		sum->new_patch += READ_ONCE(c->new_patch);
-		sum->discards += READ_ONCE(c->discards);
-		sum->flushes += READ_ONCE(c->flushes);
-	}
-}
 
 static const char *mode_name(enum fusion_mode mode)
 {
@@ -70,7 +50,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	u64 free_blocks = 0, blocks = 0;
 	unsigned int i, sz = 0;
 
-	sum_counters(pool, &c);
+	fusion_counters_sum(pool, &c);
 	fusion_space_stock(&pool->space, &stock);
 	mutex_lock(&pool->commit_lock);
 	fusion_md_usage(pool->md, &free_blocks, &blocks);

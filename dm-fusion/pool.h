@@ -172,7 +172,7 @@ struct fusion_scrub {
 };
 
 /* Stripes that are rebuilt at once, at most. */
-#define FUSION_REBUILD_JOBS	16
+#define FUSION_REBUILD_JOBS	64
 
 /* rebuild.c */
 struct fusion_rebuild {

@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "commit.h"
+#include "counters.h"
 #include "rebuild-batch.h"
 #include "rebuild-stripe.h"
 #include "stripe.h"
@@ -12,12 +13,62 @@
 /* Shorter waits for a rate add up. */
 #define REBUILD_WAIT_MS		500
 #define REBUILD_SLICE_MS	1000
+/* How often to look whether there is load, and after which time there is none any more. */
+#define REBUILD_LOOK_MS		100
+#define REBUILD_IDLE_MS		1000
+/* Of each member at once. */
+#define REBUILD_MEMBER_KIB	512
 
 bool fusion_rebuild_stopping(struct fusion_pool *pool)
 {
 	return fusion_background_stopping(&pool->rebuild.background) ||
 		(READ_ONCE(pool->reclaim.tunables.paused) &&
 		 !atomic_read(&pool->rebuild.asked));
+}
+
+/* ---- the rate ---- */
+
+/* Has there been any for users within some time? */
+static bool batch_loaded(struct fusion_rebuild_batch *b)
+{
+	u64 io;
+
+	if (time_after_eq(jiffies, b->looked + msecs_to_jiffies(REBUILD_LOOK_MS))) {
+		io = fusion_counters_io(b->pool);
+		if (io != b->io)
+			b->loaded = jiffies;
+		b->io = io;
+		b->looked = jiffies;
+	}
+	return time_before(jiffies, b->loaded + msecs_to_jiffies(REBUILD_IDLE_MS));
+}
+
+/* KiB a second that may be read and written now; 0: no limit. */
+static u32 rebuild_rate(struct fusion_rebuild_batch *b)
+{
+	u32 rate = READ_ONCE(b->pool->reclaim.tunables.rate_kib);
+	u32 loaded = READ_ONCE(b->pool->reclaim.tunables.rebuild_kib);
+
+	if (loaded && (!rate || loaded < rate) && batch_loaded(b))
+		return loaded;
+	return rate;
+}
+
+/* It is so much later than @since. */
+static void batch_pay(struct fusion_rebuild_batch *b, u32 rate, unsigned long since)
+{
+	u64 paid = div_u64((u64)rate * jiffies_to_msecs(jiffies - since), 1000);
+
+	b->unpaid_kib -= min(paid, b->unpaid_kib);
+}
+
+/* What is to be waited for @kib, in ms. */
+static u64 batch_debt(struct fusion_rebuild_batch *b, u64 kib, u32 *rate)
+{
+	*rate = rebuild_rate(b);
+	if (!*rate)
+		b->unpaid_kib = 0;
+	return *rate ? div_u64(kib * 1000, *rate) : 0;
 }
 
 /* ---- the jobs ---- */
@@ -30,25 +81,37 @@ static void rebuild_job(struct work_struct *work)
 
 	while ((i = atomic_inc_return(&b->next) - 1) < b->count) {
 		struct fusion_rebuild_item *item = &b->item[i];
+		unsigned long now = jiffies;
 
+		if (time_before(now, item->begin))
+			wait_event_idle_timeout(b->pool->rebuild.background.wait,
+						fusion_rebuild_stopping(b->pool),
+						item->begin - now);
 		item->r = fusion_rebuild_stopping(b->pool) ? -EINTR :
 			fusion_rebuild_stripe(item->sp, item->id, item->spared->areas,
 					      &item->kib);
 	}
 }
 
-/* So many that each member has about two slots to read or write. */
+/* So many that each member has that much to read or write, about: some have less. */
 static unsigned int batch_jobs(const struct fusion_rebuild_batch *b)
 {
-	unsigned int jobs = 2 * b->pool->layout.n / b->item[0].class->k;
+	u64 jobs = div_u64((u64)REBUILD_MEMBER_KIB * b->pool->layout.n, b->stripe_kib);
 
-	return min3(max(jobs, 2U), b->count, (unsigned int)FUSION_REBUILD_JOBS);
+	return clamp_t(u64, jobs, 1, min_t(u64, b->count, FUSION_REBUILD_JOBS));
 }
 
-static void batch_run(struct fusion_rebuild_batch *b)
+/* At @rate, one after the other: all at once would be in the way of who waits for a read. */
+static void batch_run(struct fusion_rebuild_batch *b, u32 rate)
 {
 	unsigned int jobs = batch_jobs(b), i;
+	u64 ms = rate ? div_u64(b->stripe_kib * 1000, rate) : 0;
+	unsigned long now = jiffies;
 
+	/* later is what was added when there was no such limit */
+	for (i = 0; i < b->count; i++)
+		b->item[i].begin = now +
+			msecs_to_jiffies(min_t(u64, i * ms, REBUILD_SLICE_MS));
 	atomic_set(&b->next, 0);
 	for (i = 0; i < jobs; i++)
 		queue_work(b->pool->rebuild.wq, &b->job[i].work);
@@ -93,13 +156,15 @@ static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_ite
 int fusion_rebuild_flush(struct fusion_rebuild_batch *b)
 {
 	u64 done = b->found.done;
+	unsigned long began = jiffies;
+	u32 rate = rebuild_rate(b);
 	bool stopped = false;
 	unsigned int i;
 	int r = 0;
 
 	if (!b->count)
 		return 0;
-	batch_run(b);
+	batch_run(b, rate);
 	for (i = 0; i < b->count; i++) {
 		stopped |= b->item[i].r == -EINTR;
 		batch_note(b, &b->item[i]);
@@ -109,40 +174,18 @@ int fusion_rebuild_flush(struct fusion_rebuild_batch *b)
 		r = fusion_commit(b->pool);
 	for (i = 0; i < b->count; i++)
 		fusion_gate_leave(&b->pool->gates, b->item[i].id);
+	batch_pay(b, rate, began);
 	b->count = 0;
 	b->kib = 0;
 	return !r && stopped ? -EINTR : r;
-}
-
-/* ---- the rate ---- */
-
-/* KiB a second that may be read and written now; 0: no limit. */
-static u32 rebuild_rate(struct fusion_pool *pool)
-{
-	u32 rate = READ_ONCE(pool->reclaim.tunables.rate_kib);
-	u32 busy = READ_ONCE(pool->reclaim.tunables.rebuild_kib);
-
-	/* who looks at the load */
-	fusion_reclaim_soon(pool);
-	if (READ_ONCE(pool->reclaim.busy) && busy && (!rate || busy < rate))
-		return busy;
-	return rate;
-}
-
-/* What is to be waited for @kib, in ms. */
-static u64 batch_debt(struct fusion_rebuild_batch *b, u64 kib, u32 *rate)
-{
-	*rate = rebuild_rate(b->pool);
-	if (!*rate)
-		b->unpaid_kib = 0;
-	return *rate ? div_u64(kib * 1000, *rate) : 0;
 }
 
 /* Let others have their time. */
 static int batch_pace(struct fusion_rebuild_batch *b)
 {
 	struct fusion_pool *pool = b->pool;
-	u64 ms, paid, most;
+	unsigned long since;
+	u64 ms, most;
 	u32 rate;
 	int r;
 
@@ -155,12 +198,12 @@ static int batch_pace(struct fusion_rebuild_batch *b)
 	ms = batch_debt(b, b->unpaid_kib, &rate);
 	/* the load changes, and so may the rates */
 	while (!r && ms && !fusion_rebuild_stopping(pool)) {
-		ms = min_t(u64, ms, REBUILD_SLICE_MS);
+		since = jiffies;
+		ms = clamp_t(u64, ms, jiffies_to_msecs(1), REBUILD_SLICE_MS);
 		wait_event_idle_timeout(pool->rebuild.background.wait,
 					fusion_rebuild_stopping(pool),
 					msecs_to_jiffies(ms));
-		paid = max_t(u64, div_u64(ms * rate, 1000), 1);
-		b->unpaid_kib -= min(paid, b->unpaid_kib);
+		batch_pay(b, rate, since);
 		ms = batch_debt(b, b->unpaid_kib, &rate);
 	}
 	return r;
@@ -223,4 +266,11 @@ void fusion_rebuild_batch_init(struct fusion_rebuild_batch *b, struct fusion_poo
 		INIT_WORK(&b->job[i].work, rebuild_job);
 		b->job[i].batch = b;
 	}
+	b->io = fusion_counters_io(pool);
+	b->looked = jiffies;
+	b->loaded = jiffies - msecs_to_jiffies(REBUILD_IDLE_MS);
+	/* what it is compared with */
+	wait_event_idle_timeout(pool->rebuild.background.wait,
+				fusion_rebuild_stopping(pool),
+				msecs_to_jiffies(REBUILD_LOOK_MS));
 }

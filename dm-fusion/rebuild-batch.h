@@ -14,13 +14,14 @@
 #include "spare.h"
 
 /* Stripes to a commit. */
-#define FUSION_REBUILD_BATCH	64
+#define FUSION_REBUILD_BATCH	256
 
 struct fusion_rebuild_item {
 	u64 id;				/* whose gate we are in */
 	struct fusion_class *class;
 	struct fusion_stripe_pool *sp;	/* of the class */
 	struct fusion_spared *spared;	/* the change */
+	unsigned long begin;		/* not before this, in jiffies */
 	u64 kib;			/* read and written */
 	int r;				/* of fusion_rebuild_stripe(), or -EINTR */
 };
@@ -48,9 +49,13 @@ struct fusion_rebuild_batch {
 	struct fusion_rebuild_job job[FUSION_REBUILD_JOBS];
 	u64 kib, stripe_kib;		/* of what was added, and the last of it, about */
 	u64 unpaid_kib;			/* read and written, and not waited for */
+	u64 io;				/* of users, when it was */
+	unsigned long looked;		/* at that, in jiffies */
+	unsigned long loaded;		/* and it was seen to be more */
 	struct fusion_rebuild_found found;	/* added to */
 };
 
+/* Sleeps for a moment, to see whether there is load. */
 void fusion_rebuild_batch_init(struct fusion_rebuild_batch *b,
 			       struct fusion_pool *pool);
 

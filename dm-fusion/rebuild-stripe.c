@@ -36,7 +36,10 @@ static void rebuild_look(struct fusion_pool *pool, u64 id, u8 areas,
 	to->count = i;
 }
 
-/* Of @id all slots that are there were read, or nearly, and @to written. */
+/*
+ * Of @id all slots that are there are read, or nearly, and @to written.  Before they are: what
+ * is done and not accounted looks like load.
+ */
 static u64 rebuild_account(struct fusion_pool *pool, u64 id, struct fusion_class *class,
 			   const struct rebuild_slots *to)
 {
@@ -105,10 +108,10 @@ static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas, u64 *kib
 	if (r)
 		return r;
 	rebuild_look(pool, id, areas, &to);
+	*kib = rebuild_account(pool, id, stripe->class, &to);
 	r = rebuild_compute(stripe, id, written, to.slots);
 	if (!r)
 		r = rebuild_write(stripe, written, &to);
-	*kib = rebuild_account(pool, id, stripe->class, &to);
 	fusion_grace_leave(&pool->grace, grace);
 	/* it has died meanwhile */
 	return r == -ENODATA ? -EBUSY : r;

@@ -131,7 +131,7 @@ static int rebuild_all(struct fusion_background *background)
 	u64 out;
 	int r;
 
-	b = kmalloc(sizeof(*b), GFP_NOIO);
+	b = kvmalloc(sizeof(*b), GFP_KERNEL);
 	if (!b)
 		return -ENOMEM;
 	fusion_rebuild_batch_init(b, pool);
@@ -145,7 +145,7 @@ static int rebuild_all(struct fusion_background *background)
 		if (!r && b->found.stuck)
 			r = -ENOSPC;
 	} while (r == -EAGAIN && !fusion_rebuild_stopping(pool));
-	kfree(b);
+	kvfree(b);
 	rebuild_complain(pool, r);
 	return r == -EAGAIN ? -EINTR : r;
 }

@@ -15,9 +15,9 @@
  * been written to the area is not looked at.  If the stripe dies before the commit the change
  * does nothing.
  *
- * While a member has more load than load_kib, no more is read and written than rebuild_kib
- * says, and always no more than rate_kib: the time for it is waited for behind a commit, in no
- * gate.
+ * While there is load no more is read and written than rebuild_kib says, and always no more
+ * than rate_kib: one stripe after the other then, and the rest of the time is waited for behind
+ * a commit, in no gate.
  *
  * When nothing is nowhere that has a place, and nothing in a set at all, the members are
  * marked as rebuilt, by a commit: but for what has none (spare.h) as many more may fail as if

@@ -11,7 +11,7 @@ limit_percent 10
 soft_percent 50
 load_kib 39062
 rate_kib 0
-rebuild_kib 10240
+rebuild_kib 20480
 low_water_percent 5
 patch_percent 1
 write_select 0

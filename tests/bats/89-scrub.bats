@@ -7,7 +7,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 source "$BATS_TEST_DIRNAME/patches.bash"
 
 
-# 12 MiB are about 96 stripes: of each SSD there are more than a few, whichever are drawn; and of
+# 12 MiB are about 64 stripes: of each SSD there are more than a few, whichever are drawn; and of
 # 24 some whose parity it has.
 
 # bad SSD FIRST COUNT [STEP]: pages that cannot be read until they are written, of the member.

@@ -240,28 +240,51 @@ ask_for_rebuild() {
 	pid=$!
 }
 
-# Eight SSDs have four stripes of four slots at once, of which three are read.
+# Eight SSDs have 512 KiB each to read or write at once: sixteen stripes of four slots, of which
+# three are read.
 @test "several stripes are rebuilt at once, and a stop waits for these alone" {
-	raid_volume 12
+	raid_volume 24
 	message fail 2
 	hold reads
 	begin_rebuild
-	wait_for 20 held 10
+	wait_for 20 held 40
 	todo=$(counter rebuild_todo)
-	[ "$todo" -gt 20 ]
+	[ "$todo" -gt 30 ]
 	stop_pool 3>&- &
 	stopper=$!
 	wait_for 20 tasks_in fusion_pool_begin_stop 1
-	[ "$(held_count)" -le 12 ]
+	[ "$(held_count)" -le 48 ]
 	release
 	wait "$stopper"
 	wait "$pid" && false
 	start_pool
-	volume_device 0 $((12 << 11))
+	volume_device 0 $((24 << 11))
 	[ "$(counter degraded)" -eq 1 ]
 	message rebuild
 	[ "$(counter rebuilt)" -gt $((todo / 2)) ]
 	all_there "${others[@]}"
+}
+
+read_some() { [ "$(counter reads)" -gt 200 ]; }
+
+# Four slots of 64 KiB are read or written for each stripe.
+@test "rebuild gives way to load, however little" {
+	raid_volume 12
+	message set rebuild_kib 2048
+	fio --name=load --filename=/dev/mapper/t-v0 --direct=1 --rw=randread --bs=16k --rate_iops=100 --time_based \
+		--runtime=200 --output=/dev/null 3>&- &
+	load=$!
+	wait_for 60 read_some
+	message fail 2
+	began=${EPOCHREALTIME/[.,]/}
+	message rebuild
+	ms=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+	rebuilt=$(counter rebuilt)
+	echo "$rebuilt stripes in $ms ms"
+	# but for the last ones, half a second's, and what had begun before the load was seen
+	[ "$rebuilt" -gt 16 ]
+	[ $ms -gt $(((rebuilt - 6) * 256 * 1000 / 2048)) ]
+	end_load
 }
 
 # Whatever has been rebuilt by then, and whatever not.

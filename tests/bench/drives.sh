@@ -2,25 +2,33 @@
 # SSDs that take their time, and a pool of them.  Sourced in the virtual machine.
 # shellcheck disable=SC2034
 
-# Of the last SSD, which has the pool's metadata, data are kept.
-members=(/dev/mapper/ssd{0..6})
-meta=/dev/mapper/ssd7
-member_mib=$(($(blockdev --getsize64 "${members[0]}") >> 20))
+# use_drives N: the pool is on the first N, with so many spares.  Of the one after them, which
+# has its metadata, data are kept.
+use_drives() {
+	local i
+
+	members=() spares=${2:-0} meta=/dev/mapper/ssd$1
+	for ((i = 0; i < $1; i++)); do
+		members+=("/dev/mapper/ssd$i")
+	done
+	member_mib=$(($(blockdev --getsize64 "${members[0]}") >> 20))
+}
+use_drives 7
 
 # FusionRAID's table 3: microseconds to read and write a page, MB/s read and written.
 declare -A drive=([A]="50 60 550 500" [E]="36 37 560 280")
 
 # make_drives TIMES [DRIVE]: like that one (E), so many times slower.
 make_drives() {
-	local i slower=$1 speed
+	local d slower=$1 speed
 
 	read -ra speed <<<"${drive[${2:-E}]}"
-	for i in {0..7}; do
-		dmsetup message "ssd$i" 0 time $((speed[0] * slower)) $((speed[1] * slower)) \
+	for d in "${members[@]}" "$meta"; do
+		dmsetup message "$d" 0 time $((speed[0] * slower)) $((speed[1] * slower)) \
 			$((speed[2] / slower)) $((speed[3] / slower))
 	done
-	for i in {0..6}; do
-		dmsetup message "ssd$i" 0 keep_data no
+	for d in "${members[@]}"; do
+		dmsetup message "$d" 0 keep_data no
 	done
 }
 
@@ -36,17 +44,17 @@ busy_us() {
 start_pool() {
 	local table m
 
-	blkdiscard $meta
-	table="0 8 fusion-pool $meta 128 mols 0 ${#members[@]}"
+	blkdiscard "$meta"
+	table="0 8 fusion-pool $meta 128 mols $spares ${#members[@]}"
 	for m in "${members[@]}"; do
 		table+=" $m 0"
 	done
 	dmsetup create bench-pool --table "$table 1 unlabelled"
 }
 
-# start_volume MIB: of stripes 5+1.
+# start_volume MIB [DATA]: of stripes DATA+1 (5).
 start_volume() {
-	dmsetup message bench-pool 0 create_volume 0 v $(($1 << 11)) 5 1
+	dmsetup message bench-pool 0 create_volume 0 v $(($1 << 11)) "${2:-5}" 1
 	dmsetup create bench-v --table "0 $(($1 << 11)) fusion /dev/mapper/bench-pool 0"
 }
 
