@@ -172,8 +172,8 @@ page_to() {
 			else
 				run ! message scrub
 				wrong=$((wrong + 1))
-				log_has "the parity does not fit"
-				log_mark
+				# Of many in a row, the kernel's log has only the first.
+				[ $wrong -gt 1 ] || log_has "the parity does not fit"
 			fi
 			[ "$(counter scrub_mismatches)" -eq $wrong ]
 			page_to "$at" <"$BATS_TEST_TMPDIR/page"
