@@ -320,7 +320,8 @@ struct fusion_disk_super {
 	__le64 raid_parity_slots;
 	__le64 patch_pages;		/* mirrors not counted */
 	__le64 states_generation;	/* of the members' states: see their records */
-	__le64 reserved1[6];
+	__le64 scrub_at;		/* stripe that an interrupted scrub goes on at; 0: none */
+	__le64 reserved1[5];
 
 	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
 	struct fusion_disk_member member[FUSION_MAX_MEMBERS];

@@ -41,6 +41,7 @@ struct fusion_member {
 	/* I/O of the background, to tell it from load. */
 	atomic64_t background_bytes ____cacheline_aligned_in_smp;
 	u64 load_bytes;			/* of others, when last looked at */
+	atomic64_t errors;		/* pages that it could not read */
 };
 
 /* Is it sent nothing? */

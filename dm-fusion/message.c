@@ -123,6 +123,12 @@ static int msg_scrub(struct fusion_pool *pool, char **argv)
 	return fusion_scrub_all(pool, false);
 }
 
+static int msg_scrub_restart(struct fusion_pool *pool, char **argv)
+{
+	fusion_scrub_restart(pool);
+	return 0;
+}
+
 static int msg_rebuild(struct fusion_pool *pool, char **argv)
 {
 	return fusion_rebuild_all(pool);
@@ -184,6 +190,7 @@ static const struct {
 	{ "fail", 2, true, "fail <member>", msg_fail },
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
+	{ "scrub_restart", 1, false, "scrub_restart", msg_scrub_restart },
 	{ "repair", 1, true, "repair", msg_repair },
 	{ "rebuild", 1, true, "rebuild", msg_rebuild },
 };

@@ -167,8 +167,10 @@ struct fusion_reclaim {
 struct fusion_scrub {
 	struct fusion_background background;
 	atomic_t repairers;		/* who want it to repair */
-	u64 stripes, mismatches;	/* looked at; of them with wrong parity */
-	u64 repaired;			/* of them whose parity was written again */
+	bool restart;			/* the next one begins anew */
+	u64 stripes, blocks;		/* looked at; blocks: replicated ones */
+	u64 mismatches;			/* of them: wrong parity, replicas that differ */
+	u64 repaired;			/* what was written again */
 };
 
 /* Stripes that are rebuilt at once, at most. */

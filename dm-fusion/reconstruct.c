@@ -14,12 +14,34 @@ void fusion_reconstruct_count(struct fusion_reconstruct *r, u64 place, bool repa
 	u32 member;
 
 	fusion_space_locate(&pool->space, place, &member);
+	atomic64_add(r->src.pages, &pool->member[member].errors);
 	if (repaired)
 		atomic64_add(r->src.pages, &pool->recovered.repaired);
 	DMERR_LIMIT("%s: %pg: %u pages could not be read, and have been %s",
 		    fusion_pool_name(pool), pool->member[member].bdev,
 		    r->src.pages, repaired ? "written again" :
 		    "read elsewhere");
+}
+
+int fusion_reconstruct_look(struct fusion_reconstruct *r, struct fusion_volume *volume,
+			    u64 block, unsigned int page, unsigned int pages,
+			    unsigned int *grace)
+{
+	struct fusion_pool *pool = volume->pool;
+	enum fusion_read_find found;
+
+	*grace = fusion_grace_enter(&pool->grace);
+	for (;;) {
+		found = fusion_read_find(pool, volume->id, block, page, pages, &r->src);
+		if (found != FUSION_READ_MISS)
+			break;
+		if (fusion_volume_load(volume, block, true)) {
+			fusion_grace_leave(&pool->grace, *grace);
+			return -EIO;
+		}
+	}
+	r->unsynced = found == FUSION_READ_UNSYNCED;
+	return 0;
 }
 
 /* ---- replicas ---- */

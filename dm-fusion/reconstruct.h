@@ -27,6 +27,14 @@ struct fusion_reconstruct {
 	unsigned int slot;		/* of the memory, that the pages are in */
 };
 
+/*
+ * Where the first of @pages pages from @page of @block on are now, as fusion_read_find() says;
+ * with a grace reference, @grace.  Sleeps; -EIO: the map cannot be read, and there is none.
+ */
+int fusion_reconstruct_look(struct fusion_reconstruct *r, struct fusion_volume *volume,
+			    u64 block, unsigned int page, unsigned int pages,
+			    unsigned int *grace);
+
 /* How many replicas there are of what is at the source, and where. */
 unsigned int fusion_replicas(const struct fusion_reconstruct *r);
 u64 fusion_replica(const struct fusion_reconstruct *r, unsigned int i);

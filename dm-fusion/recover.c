@@ -26,24 +26,12 @@ struct recover {
 /* Where they are now; with a grace reference. */
 static int recover_look(struct recover *r)
 {
-	struct fusion_pool *pool = r->volume->pool;
-	enum fusion_read_find found;
+	int e = fusion_reconstruct_look(&r->from, r->volume, r->block, r->page, r->pages,
+					&r->grace);
 
-	r->grace = fusion_grace_enter(&pool->grace);
-	for (;;) {
-		found = fusion_read_find(pool, r->volume->id, r->block, r->page,
-					 r->pages, &r->from.src);
-		if (found != FUSION_READ_MISS)
-			break;
-		if (fusion_volume_load(r->volume, r->block, true)) {
-			fusion_grace_leave(&pool->grace, r->grace);
-			return -EIO;
-		}
-	}
-	r->from.unsynced = found == FUSION_READ_UNSYNCED;
 	/* what they are in is known to the commit of this one, or before */
-	r->number = READ_ONCE(pool->epochs.current_number);
-	return 0;
+	r->number = READ_ONCE(r->volume->pool->epochs.current_number);
+	return e;
 }
 
 static void recover_leave(struct recover *r)

@@ -16,6 +16,7 @@
 #include "copy.h"
 #include "io.h"
 #include "mode.h"
+#include "overlays.h"
 #include "volume-table.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -113,56 +114,9 @@ int fusion_resync_block(struct fusion_volume *v, u64 block)
 	return 0;
 }
 
-/* The next overlay in the last commit, from *@block on, and its generation. */
-typedef int (*resync_next_fn)(struct fusion_pool *pool, u32 id, u64 *block,
-			      u32 *generation);
-
-static int next_top(struct fusion_pool *pool, u32 id, u64 *block, u32 *generation)
-{
-	struct fusion_disk_top disk;
-	int r;
-
-	r = fusion_md_read_next_top(pool->md, true, id, block,
-				    FUSION_MAX_BLOCKS, &disk);
-	*generation = le32_to_cpu(disk.generation);
-	return r;
-}
-
-static int next_patches(struct fusion_pool *pool, u32 id, u64 *block,
-			u32 *generation)
-{
-	union fusion_disk_patches_room disk;
-	int r;
-
-	r = fusion_md_read_next_patches(pool->md, true, id, block,
-					FUSION_MAX_BLOCKS, &disk.patches);
-	*generation = le32_to_cpu(disk.patches.generation);
-	return r;
-}
-
-/* The next of them that needs resync. */
-static int resync_next(struct fusion_pool *pool, u32 id, u64 *block,
-		       resync_next_fn next)
-{
-	u32 generation;
-	int r;
-
-	r = fusion_md_read_begin(pool->md, true);
-	if (r)
-		return r;
-	for (;; ++*block) {
-		r = next(pool, id, block, &generation);
-		if (r || fusion_unsynced(pool, generation))
-			break;
-		cond_resched();
-	}
-	fusion_md_read_end(pool->md);
-	return r;
-}
-
 /* All tops, or all patches, of one volume, of which the caller has a reference. */
 static int resync_overlays(struct fusion_pool *pool, struct fusion_volume *v,
-			   resync_next_fn next)
+			   enum fusion_overlays kind)
 {
 	struct fusion_hold hold;
 	u64 block = 0;
@@ -173,7 +127,7 @@ static int resync_overlays(struct fusion_pool *pool, struct fusion_volume *v,
 			return -EINTR;
 		if (READ_ONCE(v->deleting))
 			return 0;
-		r = resync_next(pool, v->id, &block, next);
+		r = fusion_overlays_next(pool, v->id, kind, true, &block);
 		if (r)
 			return r == -ENODATA ? 0 : r;
 		if (fusion_commit_crowded(pool)) {
@@ -220,9 +174,9 @@ static void resync_work(struct work_struct *work)
 		v = fusion_volume_get_from(pool, id);
 		if (!v)
 			break;
-		r = resync_overlays(pool, v, next_top);
+		r = resync_overlays(pool, v, FUSION_TOPS);
 		if (!r)
-			r = resync_overlays(pool, v, next_patches);
+			r = resync_overlays(pool, v, FUSION_PATCHES);
 		id = v->id + 1;
 		fusion_volume_put(v);
 	}

@@ -7,6 +7,7 @@
 #include "mode.h"
 #include "reconstruct.h"
 #include "scrub.h"
+#include "scrub-replicas.h"
 #include "stripe.h"
 
 #define DM_MSG_PREFIX "fusion"
@@ -22,6 +23,8 @@ static int scrub_next(struct fusion_pool *pool, u64 *id,
 	do {
 		r = fusion_md_next_stripe(pool->md, id, &disk);
 	} while (!r && disk.state != FUSION_STRIPE_RAID && ++*id);
+	if (!r)
+		fusion_md_super(pool->md)->scrub_at = *id;
 	if (!r && !fusion_space_place_ok(&pool->space, fusion_place(*id, 0)))
 		r = -EIO;
 	if (!r) {
@@ -148,19 +151,15 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	return r;
 }
 
-static int scrub_all(struct fusion_background *b)
+/* Those from @id on. */
+static int scrub_stripes(struct fusion_scrub *scrub, struct fusion_pool *pool, u64 id)
 {
-	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
-						  background);
-	struct fusion_pool *pool = container_of(scrub, struct fusion_pool,
-						scrub);
 	struct fusion_stripe_pool *sp;
 	struct fusion_stripe *stripe;
 	int r, error = 0;
-	u64 id;
 
-	for (id = 0;; id++) {
-		if (fusion_background_stopping(b))
+	for (;; id++) {
+		if (fusion_background_stopping(&scrub->background))
 			return -EINTR;
 		r = scrub_next(pool, &id, &sp);
 		if (r)
@@ -172,6 +171,62 @@ static int scrub_all(struct fusion_background *b)
 			error = r;
 		cond_resched();
 	}
+}
+
+/* Where the last one was interrupted; 0: nowhere. */
+static u64 scrub_at(struct fusion_scrub *scrub, struct fusion_pool *pool)
+{
+	u64 id;
+
+	mutex_lock(&pool->commit_lock);
+	if (xchg(&scrub->restart, false))
+		fusion_md_super(pool->md)->scrub_at = 0;
+	id = fusion_md_super(pool->md)->scrub_at;
+	mutex_unlock(&pool->commit_lock);
+	return id;
+}
+
+/* One that was interrupted may not have ended yet. */
+void fusion_scrub_restart(struct fusion_pool *pool)
+{
+	WRITE_ONCE(pool->scrub.restart, true);
+}
+
+/* It has seen all: that is committed, as the next one may go on after a power cut. */
+static int scrub_end(struct fusion_pool *pool)
+{
+	int r = 0;
+
+	mutex_lock(&pool->commit_lock);
+	fusion_md_super(pool->md)->scrub_at = 0;
+	if (fusion_pool_writable(pool))
+		r = fusion_commit_transaction(pool);
+	mutex_unlock(&pool->commit_lock);
+	return r;
+}
+
+static int scrub_all(struct fusion_background *b)
+{
+	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
+						  background);
+	struct fusion_pool *pool = container_of(scrub, struct fusion_pool,
+						scrub);
+	u64 id = scrub_at(scrub, pool);
+	int r = 0, error = 0;
+
+	if (fusion_pool_writable(pool))
+		r = fusion_commit(pool);
+	if (r)
+		return r;
+	if (!id)
+		error = fusion_scrub_replicas(scrub, pool);
+	r = error == -EINTR ? error : scrub_stripes(scrub, pool, id);
+	if (r == -EINTR)
+		return r;
+	if (r && error != -EILSEQ)
+		error = r;
+	r = scrub_end(pool);
+	return error ? error : r;
 }
 
 int fusion_scrub_all(struct fusion_pool *pool, bool repair)

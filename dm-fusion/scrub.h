@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Scrub: can every RAID stripe be read, and does its parity fit its written slots?
+ * Scrub: can every RAID stripe be read, and does its parity fit its written slots?  And are
+ * all replicas the same?  Replicas come first (scrub-replicas.h), then the stripes in the order
+ * of their addresses.  Who was interrupted among these goes on there the next time, also
+ * after a start: at the last of them that a commit has.
  *
  * Sealed stripes are immutable until they are freed, so neither writes nor commits disturb
  * it: a grace reference keeps the stripe that it reads from being reused, and its gate keeps
@@ -19,10 +22,13 @@
 void fusion_scrub_init(struct fusion_pool *pool);
 
 /*
- * Look at every RAID stripe of the last commit, and wait; with @repair, also write parity
- * that does not fit again.  0, -EINTR, -EIO if not all can be read, or -EILSEQ if the
- * parity of one does not fit still.
+ * Commit, look at every replica and RAID stripe that no interrupted scrub has looked at, and
+ * wait; with @repair, also write parity that does not fit again, and replicas that differ from
+ * the first.  0, -EINTR, -EIO if not all can be read, or -EILSEQ if some do not fit still.
  */
 int fusion_scrub_all(struct fusion_pool *pool, bool repair);
+
+/* The next one looks at everything. */
+void fusion_scrub_restart(struct fusion_pool *pool);
 
 #endif /* DM_FUSION_SCRUB_H */

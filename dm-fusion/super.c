@@ -34,6 +34,7 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->raid_parity_slots = cpu_to_le64(s->raid_parity_slots);
 	disk->patch_pages = cpu_to_le64(s->patch_pages);
 	disk->states_generation = cpu_to_le64(s->states_generation);
+	disk->scrub_at = cpu_to_le64(s->scrub_at);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
@@ -71,6 +72,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->raid_parity_slots = le64_to_cpu(disk->raid_parity_slots);
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	s->states_generation = le64_to_cpu(disk->states_generation);
+	s->scrub_at = le64_to_cpu(disk->scrub_at);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 	s->rebuilt = 0;
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {

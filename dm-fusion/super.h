@@ -50,6 +50,7 @@ struct fusion_md_super {
 	u64 raid_parity_slots;
 	u64 patch_pages;
 	u64 states_generation;		/* counts changes of @member */
+	u64 scrub_at;			/* stripe; 0: it begins anew */
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 	u8 spare[FUSION_MAX_MEMBERS];	/* area, from 1; 0: none */

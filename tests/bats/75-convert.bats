@@ -312,7 +312,7 @@ labelled_pool() {
 	run -0 --separate-stderr fusion convert t-pool
 	[ "$output" = "pool t-pool: 0 sets converted, 0 B are replicated still" ]
 	run -0 fusion scrub t-pool
-	[[ $output == "pool t-pool: "*" stripes looked at" ]]
+	[[ $output == "pool t-pool: "*" stripes and 0 replicated blocks looked at" ]]
 	echo 3 >/proc/sys/vm/drop_caches
 	[ "$(md5sum </dev/mapper/t-pool-a)" = "$before" ]
 	# Behind the pool's back, where its first band begins.
@@ -323,10 +323,12 @@ labelled_pool() {
 	done
 	run -1 --separate-stderr fusion scrub t-pool --json
 	[ "$(jq .mismatches <<<"$output")" -gt 0 ]
-	[[ $(jq -r .error <<<"$stderr") == "the parity of "*" stripes of pool t-pool does not fit their data"* ]]
+	[[ $(jq -r .error <<<"$stderr") == "the parity of "*" stripes of pool t-pool does not fit their data, or replicas differ"* ]]
 	run -0 --separate-stderr fusion scrub t-pool --repair
-	[[ $stderr == *"does not fit their data"*"; it is written again"* ]]
+	[[ $stderr == *"does not fit their data"*"; they are written again"* ]]
 	[ "$(fusion scrub t-pool --json | jq -r '"\(.mismatches) \(.repaired)"')" = "0 0" ]
+	[ "$(fusion scrub t-pool --restart --json | jq .stripes)" -ge 22 ]
+	[ "$(fusion pool status t-pool --json | jq -c '[.members[].errors]')" = "[0,0,0,0,0,0,0,0]" ]
 	run -1 --separate-stderr fusion convert t-none
 	[[ $stderr == *"pool t-none is not running"* ]]
 	fusion pool stop t-pool

@@ -21,6 +21,21 @@ repairs() {
 	echo $(($(counter repaired) - pages)) $(($(counter scrub_repaired) - parity))
 }
 
+# Pages that each member could not read.
+errors() { status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed)$/)
+	printf "%s%s", n++ ? " " : "", $(i + 4) } END { print "" }'; }
+
+# Of t-v0, whichever of the members cannot be read.
+same_from_all() {
+	local ssd before
+	before=$(sum 0)
+	for ((ssd = turn; ssd < members; ssd += 2)); do
+		failing reads "$ssd"
+		[ "$(sum 0)" = "$before" ] || { echo "not the same without SSD $ssd"; return 1; }
+	done
+	all_work
+}
+
 @test "what a scrub cannot read it writes again" {
 	raid_volume 24
 	[ "$(repairs scrub)" = "0 0" ]
@@ -94,6 +109,162 @@ repairs() {
 		failing reads $ssd
 		[ "$(sum 0)" = "$before" ]
 	done
+}
+
+# The pages of all members that are as FILE, as MEMBER:PAGE.
+places_of() {
+	perl -e '
+		my ($page, $b);
+		open(my $file, "<:raw", shift) or die; read($file, $page, 4096) == 4096 or die;
+		for my $m (0 .. $#ARGV) {
+			open(my $member, "<:raw", $ARGV[$m]) or die;
+			for (my $n = 0; read($member, $b, 4096); $n++) {
+				print "$m:$n\n" if $b eq $page;
+			}
+		}' "$1" /dev/mapper/t-m{0..7}
+}
+
+@test "replicas that differ are found, and made the same" {
+	make_pool
+	fill_volume 12
+	message scrub
+	[ "$(counter scrub_blocks) $(counter scrub_mismatches)" = "192 0" ]
+	random $((member_sectors / 8)) | dd of=/dev/mapper/t-m2 bs=1M iflag=fullblock oflag=direct status=none
+	run ! message scrub
+	wrong=$(counter scrub_mismatches)
+	echo "$wrong of 192"
+	[ "$wrong" -gt 16 ]
+	[ "$wrong" -lt 96 ]
+	# nothing was written
+	run ! message scrub
+	[ "$(counter scrub_mismatches)" -eq $((2 * wrong)) ]
+	[ "$(repairs repair)" = "0 $wrong" ]
+	message scrub
+	[ "$(counter scrub_blocks) $(counter scrub_mismatches)" = "$((5 * 192)) $((3 * wrong))" ]
+	[ "$(errors)" = "0 0 0 0 0 0 0 0" ]
+	same_from_all
+	# all that was read then is still so when it has become stripes
+	before=$(sum 0)
+	message convert
+	[ "$(sum 0)" = "$before" ]
+}
+
+@test "replicas of patches that differ are found, and made the same" {
+	raid_volume 12
+	write 100 1
+	mapfile -t places < <(places_of "$BATS_TEST_TMPDIR/pages")
+	[ ${#places[@]} -eq 2 ]
+	message scrub
+	[ "$(counter scrub_blocks)" -eq 1 ]
+	for at in "${places[@]}"; do
+		random 1 | dd of="/dev/mapper/t-m${at%:*}" bs=4k seek="${at#*:}" oflag=direct status=none
+		wrong=$(counter scrub_mismatches)
+		run ! message scrub
+		[ "$(counter scrub_mismatches)" -eq $((wrong + 1)) ]
+		[ "$(repairs repair)" = "0 1" ]
+		message scrub
+		same_from_all
+	done
+}
+
+@test "what a scrub cannot read of replicas it writes again" {
+	make_pool
+	fill_volume 12
+	message scrub
+	bad 1 0 $((member_sectors / 8))
+	read -r pages parity < <(repairs scrub)
+	echo "$pages pages"
+	[ "$pages" -gt 16 ]
+	[ "$parity" -eq 0 ]
+	[ "$(errors)" = "0 $pages 0 0 0 0 0 0" ]
+	[ "$(repairs scrub)" = "0 0" ]
+	[ "$(errors)" = "0 $pages 0 0 0 0 0 0" ]
+	for ssd in $((2 + turn)) $((5 + turn)); do
+		failing reads $ssd
+		as_written
+	done
+	all_work
+	# Page by page: no two members have the same of a block.
+	for ssd in {0..6}; do
+		bad "$ssd" "$ssd" $((member_sectors / block)) $((block / 8))
+	done
+	[ "$(repairs scrub)" != "0 0" ]
+	[ "$(repairs scrub)" = "0 0" ]
+	# Nothing is left of most, and that is no reason to end.
+	for ssd in {0..6}; do
+		bad "$ssd" 0 $((member_sectors / 8))
+	done
+	blocks=$(counter scrub_blocks)
+	run ! message scrub
+	[ $(($(counter scrub_blocks) - blocks)) -eq 192 ]
+	read_what_can_be
+	[ "$lost" -gt 1536 ]
+	[ "$lost" -lt 3072 ]
+	[ "$(states)" = oooooooo ]
+}
+
+# What was scrubbed, until more than COUNT stripes were.
+scrub_until() {
+	local before
+	before=$(counter scrubbed)
+	udevadm settle
+	hold reads
+	dmsetup message t-pool 0 scrub 3>&- &
+	pid=$!
+	while [ $(($(counter scrubbed) - before)) -le "$1" ]; do
+		wait_for 20 held 1
+		step
+	done
+	kill -TERM $pid
+	release
+	wait $pid && return 1
+	scrubbed=$(($(counter scrubbed) - before))
+}
+
+@test "a scrub that was interrupted goes on where it was" {
+	raid_volume 12
+	message scrub
+	all=$(counter scrubbed)
+	[ "$all" -ge 64 ]
+	scrub_until 4
+	[ "$scrubbed" -lt "$all" ]
+	[ "$(counter scrub_at)" -lt "$(counter scrub_end)" ]
+	# where it was, it may not have ended
+	first=$scrubbed
+	scrub_until 4
+	stop_pool
+	start_pool
+	message scrub
+	rest=$(counter scrubbed)
+	echo "$first, $scrubbed and $rest of $all"
+	[ $((first + scrubbed + rest)) -ge "$all" ]
+	[ $((first + scrubbed + rest)) -le $((all + 2)) ]
+	# the next looks at all of it, and one that is begun anew
+	message scrub
+	[ $(($(counter scrubbed) - rest)) -eq "$all" ]
+	scrub_until 4
+	before=$(counter scrubbed)
+	message scrub_restart
+	message scrub
+	[ $(($(counter scrubbed) - before)) -eq "$all" ]
+}
+
+# bats test_tags=smp
+@test "scrubs beside writes and conversion find nothing wrong" {
+	raid_volume 12
+	begin_load --io_size=64m
+	passes=0
+	while running "$load"; do
+		message scrub_restart
+		message scrub
+		[ $((passes % 3)) -ne 2 ] || message convert
+		passes=$((passes + 1))
+	done
+	wait "$load" || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
+	echo "$passes passes, $(counter scrub_blocks) blocks, $(counter scrubbed) stripes"
+	[ "$passes" -gt 1 ]
+	[ "$(counter scrub_blocks)" -gt 0 ]
+	[ "$(counter scrub_mismatches)" -eq 0 ]
 }
 
 @test "what has changed by itself under dm-integrity is repaired" {

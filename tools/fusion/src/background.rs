@@ -17,14 +17,17 @@ pub struct Converted {
     pub replicated: u64,
 }
 
-/// What a scrub found, in stripes.
+/// What a scrub found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scrubbed {
     pub stripes: u64,
+    /// That are replicated.
+    pub blocks: u64,
+    /// Stripes whose parity does not fit, and blocks whose replicas differ.
     pub mismatches: u64,
-    /// Their parity was written again, as it did not fit or could not be read.
+    /// Of these, and of stripes whose parity could not be read, what was written again.
     pub repaired: u64,
-    /// The parity of some does not fit still.
+    /// Some do not fit still.
     pub wrong: bool,
 }
 
@@ -72,14 +75,23 @@ pub fn rebuild(dm: &Dm, pool: &Running) -> Result<u64> {
     Ok(grown(&before, &status(dm, pool)?, "rebuilt"))
 }
 
-pub fn scrub(dm: &Dm, pool: &Running, repair: bool) -> Result<Scrubbed> {
+pub fn scrub(dm: &Dm, pool: &Running, repair: bool, restart: bool) -> Result<Scrubbed> {
+    if restart {
+        dm.message(&pool.name, "scrub_restart")?;
+    }
     let before = status(dm, pool)?;
-    let message = progress::spin(format!("scrubbing {}", pool.name), || {
-        dm.message(&pool.name, if repair { "repair" } else { "scrub" })
-    });
+    let message = progress::watch(
+        &format!("scrubbing {}", pool.name),
+        || Dm::open()?.message(&pool.name, if repair { "repair" } else { "scrub" }),
+        || {
+            let now = status(dm, pool).ok()?;
+            Some((now.counter("scrub_at"), now.counter("scrub_end")))
+        },
+    );
     let after = status(dm, pool)?;
     let found = Scrubbed {
         stripes: grown(&before, &after, "scrubbed"),
+        blocks: grown(&before, &after, "scrub_blocks"),
         mismatches: grown(&before, &after, "scrub_mismatches"),
         repaired: grown(&before, &after, "scrub_repaired"),
         wrong: message.is_err(),

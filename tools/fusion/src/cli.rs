@@ -37,13 +37,17 @@ pub enum Command {
         /// Name or uuid of the pool
         pool: String,
     },
-    /// Check that every RAID stripe can be read, and its parity
+    /// Check that all can be read, that replicas are the same, and that parity fits; one that was
+    /// interrupted goes on where it was
     Scrub {
         /// Name or uuid of the pool
         pool: String,
-        /// Write parity that does not fit again
+        /// Write parity that does not fit, and replicas that differ, again
         #[arg(long)]
         repair: bool,
+        /// Begin anew
+        #[arg(long)]
+        restart: bool,
     },
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),

@@ -50,7 +50,11 @@ fn main() -> ExitCode {
         Command::Volume(command) => commands::volume::run(command, json),
         Command::Device(command) => commands::device::run(command, json),
         Command::Convert { pool } => commands::background::convert(&pool, json),
-        Command::Scrub { pool, repair } => commands::background::scrub(&pool, repair, json),
+        Command::Scrub {
+            pool,
+            repair,
+            restart,
+        } => commands::background::scrub(&pool, repair, restart, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };

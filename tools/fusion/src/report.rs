@@ -50,6 +50,7 @@ pub struct MemberReport {
     pub state: String,
     pub pending: u64,
     pub straggling: bool,
+    pub errors: u64,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -296,6 +297,7 @@ fn member_reports(pool: &Running, status: Option<&PoolStatus>) -> Vec<MemberRepo
                     .to_owned(),
                 pending: live.map_or(0, |live| live.pending),
                 straggling: live.is_some_and(|live| live.straggling),
+                errors: live.map_or(0, |live| live.errors),
             }
         })
         .collect()
@@ -414,7 +416,7 @@ mod tests {
     fn states() {
         let line = |mode: &str, member: &str| {
             let line = format!(
-                "{mode} - 1 1/2 128 queue_if_no_space synced 6 1 1 1 1 2 0 1 8:0 {member} 0 0"
+                "{mode} - 1 1/2 128 queue_if_no_space synced 6 1 1 1 1 2 0 1 8:0 {member} 0 0 0"
             );
             PoolStatus::parse(&line).unwrap()
         };
@@ -440,7 +442,7 @@ mod tests {
     #[test]
     fn space_in_bytes() {
         let line = "rw - 1 1/2 128 queue_if_no_space synced 21 1 2 3 4 11 \
-                    4 reads 1 reserve 5 replica_area 6 replica_limit 7 1 8:0 ok 0 0";
+                    4 reads 1 reserve 5 replica_area 6 replica_limit 7 1 8:0 ok 0 0 0";
         let status = PoolStatus::parse(line).unwrap().unwrap();
         let space = serde_json::to_value(space(&status, 1 << 16)).unwrap();
         for (name, blocks) in [

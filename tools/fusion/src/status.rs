@@ -33,6 +33,8 @@ pub struct MemberStatus {
     pub state: String,
     pub pending: u64,
     pub straggling: bool,
+    /// Pages that it could not read, since the pool was started.
+    pub errors: u64,
 }
 
 /// The status of a pool that is not in fail mode.
@@ -138,6 +140,7 @@ impl PoolStatus {
                     state: fields.text("member state")?.to_owned(),
                     pending: fields.number("pending I/Os")?,
                     straggling: fields.number::<u64>("straggling")? != 0,
+                    errors: fields.number("errors")?,
                 })
             })
             .collect::<Result<_>>()?;
@@ -272,7 +275,7 @@ mod tests {
 
     const LINE: &str = "rw - 12 34/4096 128 queue_if_no_space synced \
                         1000 500 200 100 50 150 3 reads 7 large 8 commits 9 \
-                        2 253:0 ok 3 0 253:1 failed 0 1 some future fields";
+                        2 253:0 ok 3 0 5 253:1 failed 0 1 0 some future fields";
 
     #[test]
     fn pool_status() {
@@ -287,6 +290,7 @@ mod tests {
         assert_eq!(status.space.spare, 150);
         assert_eq!(status.counters[2], ("commits".into(), 9));
         assert_eq!(status.members[0].pending, 3);
+        assert_eq!(status.members[0].errors, 5);
         assert!(status.members[1].straggling);
         assert_eq!(status.members[1].state, "failed");
     }

@@ -31,34 +31,35 @@ pub fn convert(pool: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-pub fn scrub(pool: &str, repair: bool, json: bool) -> Result<()> {
+pub fn scrub(pool: &str, repair: bool, restart: bool, json: bool) -> Result<()> {
     let dm = Dm::open()?;
     let pool = running::need(&dm, pool)?;
-    let found = background::scrub(&dm, &pool, repair)?;
+    let found = background::scrub(&dm, &pool, repair, restart)?;
     if json {
         output::json(&serde_json::json!({
-            "pool": pool.name, "stripes": found.stripes, "mismatches": found.mismatches,
-            "repaired": found.repaired,
+            "pool": pool.name, "stripes": found.stripes, "blocks": found.blocks,
+            "mismatches": found.mismatches, "repaired": found.repaired,
         }))?;
     } else {
         output::line(&format!(
-            "pool {}: {} stripes looked at",
-            pool.name, found.stripes
+            "pool {}: {} stripes and {} replicated blocks looked at",
+            pool.name, found.stripes, found.blocks
         ));
     }
     let changed = format!(
-        "the parity of {} stripes of pool {} does not fit their data: their members have changed \
-         data by themselves, or something else has written to them",
+        "the parity of {} stripes of pool {} does not fit their data, or replicas differ: members \
+         have changed data by themselves, or something else has written to them",
         found.mismatches, pool.name
     );
     if found.wrong {
         bail!(
-            "{changed}; restore what matters from a backup, and have it written again with --repair"
+            "{changed}; restore what matters from a backup, and have them written again with \
+             --repair"
         );
     }
     if found.mismatches > 0 {
         output::notes(&[format!(
-            "{changed}; it is written again, but which was wrong is not known: restore what \
+            "{changed}; they are written again, but which was wrong is not known: restore what \
              matters from a backup"
         )]);
     }

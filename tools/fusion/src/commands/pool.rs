@@ -274,7 +274,14 @@ fn show(pool: &PoolReport) {
     space.print();
 
     output::line("");
-    let mut members = Table::new(&[">MEMBER", "DEVICE", "STATE", ">PENDING", "STRAGGLING"]);
+    let mut members = Table::new(&[
+        ">MEMBER",
+        "DEVICE",
+        "STATE",
+        ">PENDING",
+        "STRAGGLING",
+        ">ERRORS",
+    ]);
     for member in &pool.members {
         members.row(vec![
             member.index.to_string(),
@@ -282,6 +289,7 @@ fn show(pool: &PoolReport) {
             member.state.clone(),
             member.pending.to_string(),
             if member.straggling { "yes" } else { "no" }.into(),
+            member.errors.to_string(),
         ]);
     }
     members.print();
