@@ -170,7 +170,7 @@ static int commit_apply(struct fusion_pool *pool,
 			return r;
 	}
 	list_for_each_entry(spared, &records->spared, list) {
-		r = fusion_ledger_spare(&pool->ledger, spared->stripe, spared->areas);
+		r = fusion_ledger_spare(&pool->ledger, spared);
 		if (r)
 			return r;
 	}
@@ -228,7 +228,7 @@ static int commit_all(struct fusion_pool *pool)
 		r = -EIO;
 	} else {
 		failed = fusion_members_flush(pool->member, pool->layout.n);
-		r = fusion_failures_begin(pool, failed);
+		r = fusion_failures_flush(pool, failed);
 	}
 	news = !r && (failed || !fusion_epoch_records_empty(&records));
 	if (news)
@@ -287,6 +287,19 @@ int fusion_commit_and_free(struct fusion_pool *pool)
 	if (!r)
 		fusion_passdown_wait(pool);
 	return r;
+}
+
+void fusion_commit_quiesce(struct fusion_pool *pool)
+{
+	mutex_lock(&pool->commit_lock);
+	while (fusion_grace_busy(&pool->grace)) {
+		mutex_unlock(&pool->commit_lock);
+		fusion_grace_wait(&pool->grace);
+		mutex_lock(&pool->commit_lock);
+	}
+	fusion_grace_start(&pool->grace);
+	mutex_unlock(&pool->commit_lock);
+	fusion_grace_wait(&pool->grace);
 }
 
 static void commit_work(struct work_struct *work)

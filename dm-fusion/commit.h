@@ -46,6 +46,9 @@ int fusion_commit_epoch(struct fusion_pool *pool, u64 number);
  */
 int fusion_commit_and_free(struct fusion_pool *pool);
 
+/* Wait until all have left who have a grace reference now.  Sleeps. */
+void fusion_commit_quiesce(struct fusion_pool *pool);
+
 /* Is something that has died on its way to be free?  A hint. */
 bool fusion_commit_freeing(struct fusion_pool *pool);
 

@@ -125,12 +125,13 @@ static int destage_draw_all(struct fusion_batch *b)
 	return 0;
 }
 
+/* What is nowhere is apart from nothing. */
 static u64 place_member(struct fusion_batch *b, u64 place)
 {
 	u32 member;
 
 	fusion_space_locate(&b->pool->space, place, &member);
-	return 1ULL << member;
+	return member == FUSION_NOWHERE ? ~0ULL : 1ULL << member;
 }
 
 /* The members that have pages of @row which parity covers, and which do not change; or are out. */

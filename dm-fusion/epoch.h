@@ -72,11 +72,15 @@ struct fusion_row_change {
 	bool written;
 };
 
-/* Slots of a RAID stripe are in areas of spares now: rebuild.h. */
+/* Slots of a stripe are elsewhere now: rebuild.h, return.h. */
 struct fusion_spared {
 	struct list_head list;
 	u64 stripe;
-	u8 areas;
+	/* of numbers of members, see spare.h: slots that are */
+	u8 areas;			/* in their areas, too */
+	u8 gone;			/* not in their areas any more */
+	u8 home;			/* at home again */
+	u8 stale;			/* not at home, whatever is there */
 };
 
 struct fusion_epoch_shard {

@@ -39,61 +39,95 @@ static u64 failures_recorded(struct fusion_pool *pool)
 	return members;
 }
 
+u64 fusion_failures_returning(struct fusion_pool *pool)
+{
+	u64 members = 0;
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (fusion_md_super(pool->md)->member[i] == FUSION_MEMBER_RETURNING)
+			members |= 1ULL << i;
+	return members;
+}
+
+/* Slots of a stripe that may be nowhere, if @recorded are not OK, of which @rebuilt are. */
+static unsigned int failures_nowhere(u64 recorded, u64 rebuilt)
+{
+	return hweight64(recorded & ~rebuilt) + hweight64(rebuilt) / 2;
+}
+
 unsigned int fusion_failures_count(struct fusion_pool *pool)
 {
-	u64 rebuilt = fusion_md_super(pool->md)->rebuilt;
-
-	return hweight64(failures_recorded(pool) & ~rebuilt) + hweight64(rebuilt) / 2;
+	return failures_nowhere(failures_recorded(pool), fusion_md_super(pool->md)->rebuilt);
 }
 
 /*
- * Can the pool do without one more member?  No more slots of a stripe may be nowhere than
+ * Can the pool do without member @i, too?  No more slots of a stripe may be nowhere than
  * its class has parities; and never is half of all members out.
  */
-static bool failures_bear(struct fusion_pool *pool)
+static bool failures_bear(struct fusion_pool *pool, unsigned int i)
 {
-	unsigned int i, max = FUSION_MAX_PARITY;
+	u64 recorded = failures_recorded(pool), member = 1ULL << i;
+	u64 out = (recorded & ~fusion_failures_returning(pool)) | member;
+	u64 rebuilt = fusion_md_super(pool->md)->rebuilt & ~member;
+	unsigned int c, max = FUSION_MAX_PARITY;
 
-	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
-		max = min(max, pool->space.class[i]->p);
-	return fusion_failures_count(pool) < max &&
-		hweight64(failures_recorded(pool)) < (pool->layout.n - 1) / 2;
+	for (c = 0; c < FUSION_MAX_CLASSES && pool->space.class[c]; c++)
+		max = min(max, pool->space.class[c]->p);
+	return failures_nowhere(recorded | member, rebuilt) <= max &&
+		hweight64(out) <= (pool->layout.n - 1) / 2;
 }
 
-/* An area of spares serves member @i, if there is one, from the next commit on. */
-static void member_spare(struct fusion_pool *pool, unsigned int i)
+/* Member @i, which has no number, gets one, from the next commit on, if one is free. */
+static void member_number(struct fusion_pool *pool, unsigned int i)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 
 	super->spare[i] = fusion_spare_free(&pool->space);
 	if (super->spare[i])
-		super->incompat |= FUSION_INCOMPAT_SPARES;
+		super->incompat |= FUSION_INCOMPAT_SPARES | FUSION_INCOMPAT_STALE;
+	/* nothing says what becomes out of date */
+	else
+		super->lost |= 1ULL << i;
 }
 
-/* Member @i is @state, from the next commit on. */
+/* Member @i is out, as @state says, from the next commit on. */
 static void member_change(struct fusion_pool *pool, unsigned int i,
 			  enum fusion_member_state state)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 
 	super->member[i] = state;
+	super->rebuilt &= ~(1ULL << i);
+	/* that of the last commit has been acted upon, so it has that */
+	super->left[i] = pool->states_committed;
 	super->states_generation++;
 	super->incompat |= FUSION_INCOMPAT_FAILURES;
-	member_spare(pool, i);
+	/* one that was returning has its own */
+	if (!super->spare[i])
+		member_number(pool, i);
+}
+
+/* It may lack something.  Under failures.lock, or nothing else runs. */
+static void failure_lacks(struct fusion_pool *pool, unsigned int i)
+{
+	u8 number = fusion_md_super(pool->md)->spare[i];
+
+	WRITE_ONCE(pool->failures.lacking, pool->failures.lacking | 1ULL << i);
+	if (number)
+		fusion_spare_use(&pool->space, i, number);
 }
 
 static void failure_out(struct fusion_pool *pool, struct fusion_member *m)
 {
 	unsigned int i = m - pool->member;
-	u8 spare = fusion_md_super(pool->md)->spare[i];
 
 	WRITE_ONCE(m->use, FUSION_MEMBER_OUT);
 	WRITE_ONCE(pool->failures.out, pool->failures.out | 1ULL << i);
-	if (spare)
-		fusion_spare_use(&pool->space, i, spare);
+	failure_lacks(pool, i);
 }
 
-/* Draw from new sets, which have spares for what those that are open have nowhere. */
+/* Draw from new sets, which have places for what those that are open have nowhere. */
 static void failure_retire_sets(struct fusion_pool *pool)
 {
 	struct fusion_space *s = &pool->space;
@@ -133,7 +167,8 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 	}
 }
 
-int fusion_failures_begin(struct fusion_pool *pool, u64 members)
+/* The same as fusion_failures_flush(), whatever @members failed. */
+static int failures_begin(struct fusion_pool *pool, u64 members)
 {
 	int r = 0;
 
@@ -142,7 +177,7 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 		unsigned int i = fusion_ctz64(members);
 
 		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
-		if (failures_bear(pool) && fusion_pool_writable(pool)) {
+		if (failures_bear(pool, i) && fusion_pool_writable(pool)) {
 			member_change(pool, i, FUSION_MEMBER_FAILED);
 			pool->failures.begun |= 1ULL << i;
 		} else {
@@ -150,6 +185,15 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members)
 			r = -EIO;
 		}
 	}
+	return r;
+}
+
+int fusion_failures_flush(struct fusion_pool *pool, u64 members)
+{
+	int r = failures_begin(pool, members);
+
+	/* not even what the last commit says is there need be */
+	fusion_md_super(pool->md)->lost |= members & pool->failures.begun;
 	return r;
 }
 
@@ -163,7 +207,7 @@ int fusion_failures_record(struct fusion_pool *pool)
 		failed = fusion_records_write(pool);
 		if (!failed)
 			return 0;
-		r = fusion_failures_begin(pool, failed);
+		r = failures_begin(pool, failed);
 		if (!r)
 			r = fusion_commit_transaction(pool);
 	}
@@ -200,7 +244,7 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 /* Record that @members have failed. */
 static int failures_record(struct fusion_pool *pool, u64 members)
 {
-	int r = fusion_failures_begin(pool, members), e = 0;
+	int r = failures_begin(pool, members), e = 0;
 
 	if (pool->failures.begun)
 		e = fusion_commit_transaction(pool);
@@ -244,7 +288,7 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
 		      i);
 		r = -EINVAL;
-	} else if (!failures_bear(pool)) {
+	} else if (!failures_bear(pool, i)) {
 		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for, or nearly half",
 		      fusion_pool_name(pool), i);
 		r = -EBUSY;
@@ -303,20 +347,22 @@ u64 fusion_failures_spared(struct fusion_pool *pool)
 	unsigned int i;
 
 	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_md_super(pool->md)->spare[i])
+		if (fusion_spare_area(&pool->space, fusion_md_super(pool->md)->spare[i]))
 			members |= 1ULL << i;
-	return members;
+	return members & ~fusion_failures_returning(pool);
 }
 
-int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out)
+int fusion_failures_rebuilt(struct fusion_pool *pool, u64 generation)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
-	u64 rebuilt;
+	u64 rebuilt, out;
 	int r = 0;
 
 	mutex_lock(&pool->commit_lock);
-	rebuilt = fusion_failures_spared(pool);
-	if (fusion_members_out(pool) != out) {
+	out = fusion_members_out(pool);
+	rebuilt = fusion_failures_spared(pool) |
+		(super->rebuilt & fusion_failures_returning(pool));
+	if (super->states_generation != generation) {
 		r = -EAGAIN;
 	} else if (super->rebuilt != rebuilt) {
 		super->rebuilt = rebuilt;
@@ -329,12 +375,57 @@ int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out)
 	return out & ~rebuilt ? -ENOSPC : 0;
 }
 
+int fusion_failures_commit(struct fusion_pool *pool)
+{
+	int r = fusion_commit_transaction(pool);
+
+	if (!r)
+		r = fusion_failures_record(pool);
+	fusion_failures_end(pool, r);
+	return r;
+}
+
+void fusion_failure_in(struct fusion_pool *pool, unsigned int i)
+{
+	lockdep_assert_held(&pool->commit_lock);
+	spin_lock_irq(&pool->failures.lock);
+	WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_IN);
+	WRITE_ONCE(pool->failures.out, pool->failures.out & ~(1ULL << i));
+	spin_unlock_irq(&pool->failures.lock);
+	/* who draws from now on has seen that */
+	failure_retire_sets(pool);
+	fusion_rebuild_kick(pool);
+}
+
+void fusion_failure_over(struct fusion_pool *pool, unsigned int i, u8 number)
+{
+	const struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	lockdep_assert_held(&pool->commit_lock);
+	spin_lock_irq(&pool->failures.lock);
+	/* one that has failed again has one again */
+	if (super->spare[i] != number)
+		fusion_spare_unuse(&pool->space, number);
+	if (super->member[i] == FUSION_MEMBER_OK) {
+		WRITE_ONCE(pool->member[i].spared, false);
+		WRITE_ONCE(pool->failures.lacking,
+			   pool->failures.lacking & ~(1ULL << i));
+	}
+	spin_unlock_irq(&pool->failures.lock);
+}
+
 void fusion_failures_load(struct fusion_pool *pool)
 {
+	struct fusion_md_super *super = fusion_md_super(pool->md);
 	unsigned int i;
 
+	/* of a time when nothing said what is out of date */
+	if (!(super->incompat & FUSION_INCOMPAT_STALE))
+		super->lost |= failures_recorded(pool);
 	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
+		if (super->member[i] == FUSION_MEMBER_RETURNING)
+			failure_lacks(pool, i);
+		else if (super->member[i] != FUSION_MEMBER_OK)
 			failure_out(pool, &pool->member[i]);
 }
 
@@ -343,11 +434,12 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	unsigned int i, beyond = 0;
 
-	/* of a time when there was none, or none was free */
+	pool->failures.absent = missing;
+	/* of a time when none was free */
 	for (i = 0; i < pool->layout.n; i++)
 		if (super->member[i] != FUSION_MEMBER_OK && !super->spare[i] &&
 		    fusion_pool_writable(pool)) {
-			member_spare(pool, i);
+			member_number(pool, i);
 			failure_out(pool, &pool->member[i]);
 		}
 
@@ -356,7 +448,7 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 		if (fusion_member_out(&pool->member[i]))
 			continue;
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
-		if (failures_bear(pool))
+		if (failures_bear(pool, i))
 			member_change(pool, i, FUSION_MEMBER_MISSING);
 		else
 			beyond++;
@@ -371,10 +463,11 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 
 const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
 {
+	enum fusion_member_state state = fusion_md_super(pool->md)->member[i];
+
 	if (!fusion_member_out(&pool->member[i]))
-		return "ok";
-	return fusion_md_super(pool->md)->member[i] == FUSION_MEMBER_FAILED ?
-		"failed" : "missing";
+		return state == FUSION_MEMBER_RETURNING ? "returning" : "ok";
+	return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
 }
 
 void fusion_failures_init(struct fusion_pool *pool)
@@ -386,4 +479,5 @@ void fusion_failures_init(struct fusion_pool *pool)
 	INIT_WORK(&pool->failures.work, failures_work);
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
 		bio_list_init(&pool->member[i].aside);
+	pool->member[FUSION_NOWHERE].use = FUSION_MEMBER_OUT;
 }

@@ -12,6 +12,8 @@
  *				count as done
  *	FAILING -> KEPT		it cannot be recorded, or more members would be failed than
  *				each class has parities: such writes end with their error
+ *	FAILED -> RETURNING	somebody says that it is good again, or another: return.h
+ *	RETURNING -> OK		it has got all that is at home on it: likewise
  *
  * A failed member is sent nothing (member.h): writes to it count as done, reads as
  * failed.  It is the same for everybody who writes: the data has the other replicas, or
@@ -39,6 +41,12 @@ void fusion_failures_init(struct fusion_pool *pool);
 static inline u64 fusion_members_out(const struct fusion_pool *pool)
 {
 	return READ_ONCE(pool->failures.out);
+}
+
+/* And those that are back, but have not got all: something may be nowhere. */
+static inline u64 fusion_members_lacking(const struct fusion_pool *pool)
+{
+	return READ_ONCE(pool->failures.lacking);
 }
 
 /* What the metadata says, as the pool is loaded. */
@@ -73,25 +81,26 @@ int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
 int fusion_failure_make(struct fusion_pool *pool, unsigned int i);
 
 /*
- * How many slots of a stripe may be nowhere (spare.h): as many as members that are out and
+ * How many slots of a stripe may be nowhere (spare.h): as many as members that are not OK and
  * not rebuilt, and as half of those that are.  Under the commit mutex.
  */
 unsigned int fusion_failures_count(struct fusion_pool *pool);
 
-/* Members that areas of spares serve.  Under the commit mutex. */
+/* Members that are out and have areas of spares; that are returning.  Under the commit mutex. */
 u64 fusion_failures_spared(struct fusion_pool *pool);
+u64 fusion_failures_returning(struct fusion_pool *pool);
 
 /*
- * As long as those in @out, and no others, are out: what was on those that are served by
- * areas of spares is there.  -EAGAIN: others are; -ENOSPC: one is not served.  Sleeps.
+ * As long as the states of the members have this @generation: what was on those that have
+ * areas of spares is there.  -EAGAIN: they have changed; -ENOSPC: one has none.  Sleeps.
  */
-int fusion_failures_rebuilt(struct fusion_pool *pool, u64 out);
+int fusion_failures_rebuilt(struct fusion_pool *pool, u64 generation);
 
 /*
  * The members in @members could not be flushed.  0: those that failed are recorded with the
  * transaction, whose end, with @r, is fusion_failures_end(); -EIO.  Under the commit mutex.
  */
-int fusion_failures_begin(struct fusion_pool *pool, u64 members);
+int fusion_failures_flush(struct fusion_pool *pool, u64 members);
 /*
  * The transaction is committed: have the members that are used record the states, if they
  * have not.  Those that cannot have failed, too.  -EIO: one cannot be done without, and the
@@ -99,5 +108,20 @@ int fusion_failures_begin(struct fusion_pool *pool, u64 members);
  */
 int fusion_failures_record(struct fusion_pool *pool);
 void fusion_failures_end(struct fusion_pool *pool, int r);
+
+/*
+ * The states in the superblock have changed: commit, and have them recorded.  0: they may be
+ * acted upon, as far as they are as they were to be: who could not record that has failed.
+ * Under the commit mutex; sleeps.
+ */
+int fusion_failures_commit(struct fusion_pool *pool);
+
+/*
+ * What there is to know of member @i, which is returning, has been recorded: it is used from
+ * now on.  Under the commit mutex.
+ */
+void fusion_failure_in(struct fusion_pool *pool, unsigned int i);
+/* Its @number is not in use any more; if it is OK, it lacks nothing.  Likewise. */
+void fusion_failure_over(struct fusion_pool *pool, unsigned int i, u8 number);
 
 #endif /* DM_FUSION_FAILURE_H */

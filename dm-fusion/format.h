@@ -195,10 +195,12 @@ enum fusion_member_state {
 	FUSION_MEMBER_OK = 0,
 	FUSION_MEMBER_MISSING = 1,
 	FUSION_MEMBER_FAILED = 2,
+	FUSION_MEMBER_RETURNING = 3,	/* used, and gets back what was on it */
 };
 
-/* A flag of one that is not OK: nothing is nowhere any more that was on it. */
-#define FUSION_MEMBER_REBUILT	(1U << 0)
+/* Flags of one that is not OK. */
+#define FUSION_MEMBER_REBUILT	(1U << 0)	/* nothing is nowhere any more that was on it */
+#define FUSION_MEMBER_LOST	(1U << 1)	/* nothing that is on it counts */
 
 /*
  * One of the two copies of a member's record, which is the same on all members: which of
@@ -246,13 +248,20 @@ struct fusion_disk_record {
 /* incompat feature: slots are in areas of spares, or were */
 #define FUSION_INCOMPAT_SPARES		(1U << 3)
 
+/* incompat feature: stripes say what is out of date on a member that is out */
+#define FUSION_INCOMPAT_STALE		(1U << 4)
+
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
 					 FUSION_INCOMPAT_ROWS | \
 					 FUSION_INCOMPAT_FAILURES | \
-					 FUSION_INCOMPAT_SPARES)
+					 FUSION_INCOMPAT_SPARES | \
+					 FUSION_INCOMPAT_STALE)
 
-/* Areas of spares that are used, if the layout has so many. */
-#define FUSION_MAX_AREAS	8
+/*
+ * Members that are not OK have a number, as long as there are some.  That of an area of
+ * spares, if the layout has so many, which serves the member.
+ */
+#define FUSION_MAX_AREAS	4
 
 struct fusion_disk_class {
 	u8 data;			/* 0: entry not in use */
@@ -264,9 +273,9 @@ struct fusion_disk_class {
 struct fusion_disk_member {
 	u8 uuid[FUSION_UUID_BYTES];	/* zero: no label */
 	__le32 state;			/* enum fusion_member_state */
-	__le16 spare;			/* not OK: the area that serves it, from 1; 0: none */
-	__le16 flags;			/* FUSION_MEMBER_REBUILT */
-	__le64 rebuild_cursor;
+	__le16 spare;			/* not OK: its number, from 1; 0: none */
+	__le16 flags;			/* FUSION_MEMBER_REBUILT, _LOST */
+	__le64 left;			/* states that it has recorded, as it was used last */
 };
 
 struct fusion_disk_super {
@@ -359,13 +368,15 @@ enum fusion_stripe_state {
 
 /*
  * Of a stripe that holds patches (PRIMARY or MIRROR) the live pages are counted: its
- * slots stay live until there are none.  @spared has a bit for each area of spares, from
- * area 1 on: the slot whose home is on the member that the area serves is there, and not
- * nowhere.
+ * slots stay live until there are none.
+ *
+ * @spared is of the slots at home on members that are not OK, by these members' numbers: see
+ * spare.h.  The lower half has a bit for each of them that is in the area of spares of that
+ * number, the upper half one for each that has been written, or may have been, but not at home.
  */
 struct fusion_disk_stripe {
 	u8 state;
-	u8 spared;
+	u8 spared;			/* FUSION_SPARED(), FUSION_STALE() */
 	__le16 patch_pages;
 	__le32 generation;		/* activation it was opened in */
 	__le64 written;			/* RAID: slots that parity covers */
@@ -374,6 +385,9 @@ struct fusion_disk_stripe {
 };
 
 #define FUSION_NO_STRIPE	(~0ULL)
+
+#define FUSION_SPARED(spared)	((spared) & ((1U << FUSION_MAX_AREAS) - 1))
+#define FUSION_STALE(spared)	((spared) >> FUSION_MAX_AREAS)
 
 struct fusion_disk_base {
 	__le64 place[FUSION_GROUP_BLOCKS];

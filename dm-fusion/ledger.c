@@ -141,6 +141,26 @@ static int ledger_edit(struct fusion_ledger *ledger, u64 place,
 	return r;
 }
 
+/* @e has these bits of spare.h from now on, too, and not those in @clear. */
+static void ledger_spare(struct fusion_ledger *ledger, struct fusion_ledger_entry *e, u8 set,
+			 u8 clear)
+{
+	u8 spared = (e->disk.spared | set) & ~clear;
+
+	if (spared == e->disk.spared)
+		return;
+	ledger_dirty(ledger, e);
+	e->disk.spared = spared;
+	fusion_stripe_spare(ledger->space, e->stripe, set, clear);
+}
+
+/* What is written of @e does not reach all members. */
+static void ledger_stale(struct fusion_ledger *ledger, struct fusion_ledger_entry *e)
+{
+	ledger_spare(ledger, e,
+		     fusion_spares_stale(ledger->space, e->stripe, e->disk.spared), 0);
+}
+
 static int ledger_live(struct fusion_ledger *ledger, u64 place,
 		       enum fusion_stripe_state state, u64 partner, u64 second)
 {
@@ -153,6 +173,7 @@ static int ledger_live(struct fusion_ledger *ledger, u64 place,
 	if (e->disk.state == FUSION_STRIPE_FREE) {
 		e->disk.state = state;
 		e->disk.spared = fusion_stripe_spared(ledger->space, e->stripe);
+		ledger_stale(ledger, e);
 		e->disk.generation =
 			cpu_to_le32(fusion_md_super(ledger->space->md)->generation);
 		e->disk.partner[0] = cpu_to_le64(partner);
@@ -250,20 +271,48 @@ int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written)
 	e->disk.written = cpu_to_le64(written);
 	e->disk.partner[0] = cpu_to_le64(FUSION_NO_STRIPE);
 	e->disk.partner[1] = cpu_to_le64(FUSION_NO_STRIPE);
+	ledger_stale(ledger, e);
 	return 0;
 }
 
-int fusion_ledger_spare(struct fusion_ledger *ledger, u64 stripe, u8 areas)
+int fusion_ledger_row(struct fusion_ledger *ledger, u64 stripe)
 {
 	struct fusion_ledger_entry *e;
 	int r;
 
 	r = ledger_get(ledger, stripe, &e);
-	if (r || !e->disk.live || e->disk.state != FUSION_STRIPE_RAID)
+	if (!r && e->disk.live)
+		ledger_stale(ledger, e);
+	return r;
+}
+
+/* Of @numbers, those of members that are returning. */
+static u8 numbers_returning(const struct fusion_space *s, u8 numbers)
+{
+	const struct fusion_md_super *super = fusion_md_super(s->md);
+	u8 left;
+
+	for (left = numbers; left; left &= left - 1)
+		if (super->member[s->spares.member[fusion_ctz64(left)]] !=
+		    FUSION_MEMBER_RETURNING)
+			numbers &= ~(left & -left);
+	return numbers;
+}
+
+int fusion_ledger_spare(struct fusion_ledger *ledger, const struct fusion_spared *spared)
+{
+	struct fusion_ledger_entry *e;
+	u8 home;
+	int r;
+
+	r = ledger_get(ledger, spared->stripe, &e);
+	if (r || !e->disk.live)
 		return r;
-	ledger_dirty(ledger, e);
-	e->disk.spared |= areas;
-	fusion_stripe_spare(ledger->space, stripe, areas);
+	ledger_spare(ledger, e, spared->stale << FUSION_MAX_AREAS, spared->gone);
+	if (e->disk.state != FUSION_STRIPE_RAID)
+		return 0;
+	home = numbers_returning(ledger->space, spared->home);
+	ledger_spare(ledger, e, spared->areas, home | home << FUSION_MAX_AREAS);
 	return 0;
 }
 

@@ -54,10 +54,16 @@ int fusion_ledger_patch_dead(struct fusion_ledger *ledger,
  */
 int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written);
 /*
- * Slots of @stripe are in @areas of spares, too, on disk and in core.  Nothing if it is not
- * RAID any more.
+ * Rows of @stripe are written: where that does not reach a member it is stale.  Nothing if
+ * none of it is live.
  */
-int fusion_ledger_spare(struct fusion_ledger *ledger, u64 stripe, u8 areas);
+int fusion_ledger_row(struct fusion_ledger *ledger, u64 stripe);
+/*
+ * Slots are where @spared says, on disk and in core.  Nothing if none of the stripe is live, or,
+ * but for what does not count, if it is not RAID; and what is at home only if the member is still
+ * returning: if it has failed meanwhile that need not be there.
+ */
+int fusion_ledger_spare(struct fusion_ledger *ledger, const struct fusion_spared *spared);
 /* Is anything of @stripe live? */
 int fusion_ledger_is_stored(struct fusion_ledger *ledger, u64 stripe,
 			    bool *stored);

@@ -21,7 +21,7 @@
 enum fusion_member_use {
 	FUSION_MEMBER_IN,		/* everything */
 	FUSION_MEMBER_FAILING,		/* everything, until its failure is recorded */
-	FUSION_MEMBER_OUT,		/* nothing: it has failed */
+	FUSION_MEMBER_OUT,		/* nothing: it has failed, or is missing */
 	FUSION_MEMBER_KEPT,		/* everything, though it fails writes */
 };
 

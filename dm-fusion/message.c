@@ -8,6 +8,7 @@
 #include "pools.h"
 #include "rebuild.h"
 #include "reclaim.h"
+#include "return.h"
 #include "scrub.h"
 #include "settings.h"
 #include "volume-table.h"
@@ -100,6 +101,25 @@ static int msg_fail(struct fusion_pool *pool, char **argv)
 	return fusion_failure_make(pool, member);
 }
 
+static int msg_return(struct fusion_pool *pool, const char *member, bool keep)
+{
+	u32 i;
+
+	if (parse_u32(pool, "member", member, &i))
+		return -EINVAL;
+	return fusion_return(pool, i, keep);
+}
+
+static int msg_readd(struct fusion_pool *pool, char **argv)
+{
+	return msg_return(pool, argv[1], true);
+}
+
+static int msg_replace(struct fusion_pool *pool, char **argv)
+{
+	return msg_return(pool, argv[1], false);
+}
+
 static int msg_set(struct fusion_pool *pool, char **argv)
 {
 	u64 value;
@@ -188,6 +208,8 @@ static const struct {
 	{ "resync", 1, false, "resync", msg_resync },
 	{ "convert", 1, true, "convert", msg_convert },
 	{ "fail", 2, true, "fail <member>", msg_fail },
+	{ "readd", 2, true, "readd <member>", msg_readd },
+	{ "replace", 2, true, "replace <member>", msg_replace },
 	{ "set", 3, false, "set <name> <value>", msg_set },
 	{ "scrub", 1, false, "scrub", msg_scrub },
 	{ "scrub_restart", 1, false, "scrub_restart", msg_scrub_restart },

@@ -454,6 +454,16 @@ bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 		fusion_super_has_members(&md->disk, uuid);
 }
 
+const u8 *fusion_md_member_uuid(struct fusion_md *md, unsigned int i)
+{
+	return md->disk.member[i].uuid;
+}
+
+void fusion_md_replace_member(struct fusion_md *md, unsigned int i, const u8 *uuid)
+{
+	memcpy(md->disk.member[i].uuid, uuid, FUSION_UUID_BYTES);
+}
+
 void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid)
 {
 	memcpy(uuid, md->disk.pool_uuid, FUSION_UUID_BYTES);

@@ -44,9 +44,12 @@ bool fusion_md_read_only(struct fusion_md *md);
 /* Free and all blocks of the metadata device. */
 int fusion_md_usage(struct fusion_md *md, u64 *free_blocks, u64 *blocks);
 
-/* Are these the UUIDs that it was formatted with? */
+/* Are these the UUIDs of the pool, and of its members as far as they are used? */
 bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 			    const u8 uuid[][FUSION_UUID_BYTES]);
+/* Of member @i: FUSION_UUID_BYTES; and another, from the next commit on. */
+const u8 *fusion_md_member_uuid(struct fusion_md *md, unsigned int i);
+void fusion_md_replace_member(struct fusion_md *md, unsigned int i, const u8 *uuid);
 /* Of the pool: FUSION_UUID_BYTES. */
 void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid);
 

@@ -156,6 +156,7 @@ static int pool_preresume(struct dm_target *ti)
 			dm_disk(dm_table_get_md(ti->table))->part0;
 		pool->member[i].offset_sectors = pt->table.member[i].offset_sectors;
 	}
+	pool->member[FUSION_NOWHERE].bdev = dm_disk(dm_table_get_md(ti->table))->part0;
 	pool->recorded = pt->recorded;
 	pool->recorded_generation = pt->recorded_generation;
 	pool->error_if_no_space = pt->table.error_if_no_space;

@@ -194,7 +194,10 @@ struct fusion_failures {
 	struct work_struct work;
 	wait_queue_head_t settled;
 	u64 begun, kept;		/* members; under the commit mutex */
-	u64 out;			/* members, read on every write; under the lock */
+	u64 absent;			/* there is no device for them; likewise */
+	/* changed under the lock, read on every write: members that */
+	u64 out;			/* are out */
+	u64 lacking;			/* or may have something nowhere: who has a number, too */
 };
 
 /* recover.c: pages that could not be read where they are */
@@ -319,7 +322,7 @@ struct fusion_pool {
 	struct list_head targets;	/* active volume targets */
 	struct work_struct delete_work;
 
-	struct fusion_member member[FUSION_MAX_MEMBERS];
+	struct fusion_member member[FUSION_MAX_MEMBERS + 1];	/* the last: FUSION_NOWHERE */
 };
 
 static inline u64 fusion_sector_block(const struct fusion_pool *pool, sector_t s)

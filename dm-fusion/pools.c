@@ -221,7 +221,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		goto bad_volumes;
 	*error = "Could not read the stripes from the metadata";
 	/* which of them are in areas of spares is known before they are read or written */
-	if (pool->space.spares.areas)
+	if (pool->space.spares.numbers)
 		r = fusion_space_load_all(&pool->space, &pool->commit_lock);
 	if (r)
 		goto bad_volumes;

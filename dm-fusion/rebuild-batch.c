@@ -88,8 +88,7 @@ static void rebuild_job(struct work_struct *work)
 						fusion_rebuild_stopping(b->pool),
 						item->begin - now);
 		item->r = fusion_rebuild_stopping(b->pool) ? -EINTR :
-			fusion_rebuild_stripe(item->sp, item->id, item->spared->areas,
-					      &item->kib);
+			fusion_rebuild_stripe(item->sp, item->spared, &item->kib);
 	}
 }
 
@@ -237,7 +236,10 @@ int fusion_rebuild_add(struct fusion_rebuild_batch *b, u64 id,
 	if (!spared)
 		return -ENOMEM;
 	spared->stripe = id;
-	spared->areas = lost->placeable;
+	spared->areas = lost->areas;
+	spared->home = lost->home;
+	spared->gone = 0;
+	spared->stale = 0;
 	r = batch_pace(b);
 	if (!r)
 		r = batch_enter(b, id, lost->class);

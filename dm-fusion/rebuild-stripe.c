@@ -8,7 +8,7 @@
 #include "spare.h"
 #include "stripe.h"
 
-/* Slots of a stripe that are nowhere, and where they go. */
+/* Slots of a stripe that are not where they are to be, and where that is. */
 struct rebuild_slots {
 	u64 slots, members;
 	unsigned int count;
@@ -19,42 +19,61 @@ struct rebuild_slots {
 	} to[FUSION_MAX_AREAS];
 };
 
-/* Those of @id that @areas are for. */
-static void rebuild_look(struct fusion_pool *pool, u64 id, u8 areas,
-			 struct rebuild_slots *to)
+static void rebuild_look_at(struct fusion_pool *pool, u64 id, u8 numbers, bool home,
+			    struct rebuild_slots *to)
 {
-	u32 left, i = 0;
+	for (; numbers; numbers &= numbers - 1) {
+		unsigned int i = to->count++;
 
-	to->slots = 0;
-	to->members = 0;
-	for (left = areas; left; left &= left - 1, i++) {
-		to->to[i].slot = fusion_spare_slot(&pool->space, id, fusion_ctz64(left),
-						   &to->to[i].member, &to->to[i].sector);
+		to->to[i].slot = fusion_spare_slot(&pool->space, id, fusion_ctz64(numbers),
+						   home, &to->to[i].member,
+						   &to->to[i].sector);
 		to->slots |= 1ULL << to->to[i].slot;
 		to->members |= 1ULL << to->to[i].member;
 	}
-	to->count = i;
+}
+
+/* What is in an area, and not stale, is at home, too. */
+static void rebuild_look(struct fusion_pool *pool, const struct fusion_spared *spared,
+			 struct rebuild_slots *to)
+{
+	u8 stale = FUSION_STALE(fusion_stripe_spared(&pool->space, spared->stripe));
+
+	*to = (struct rebuild_slots) { 0 };
+	rebuild_look_at(pool, spared->stripe, spared->areas, false, to);
+	rebuild_look_at(pool, spared->stripe, spared->home & stale, true, to);
 }
 
 /*
- * Of @id all slots that are there are read, or nearly, and @to written.  Before they are: what
- * is done and not accounted looks like load.
+ * Of @id those of @slots are read, or, if they are not all there, nearly all that are, and @to
+ * is written.  Before they are: what is done and not accounted looks like load.
  */
 static u64 rebuild_account(struct fusion_pool *pool, u64 id, struct fusion_class *class,
-			   const struct rebuild_slots *to)
+			   u64 slots, const struct rebuild_slots *to)
 {
 	unsigned int bytes = pool->block_sectors << SECTOR_SHIFT;
 	u8 members[FUSION_MAX_MEMBERS];
 	u64 mask, left;
 
-	mask = fusion_space_members(&pool->space, class, id, members) | to->members;
-	mask &= ~fusion_members_out(pool);
+	mask = fusion_space_members(&pool->space, class, id, members);
+	if (fusion_slots_in(pool, id, slots) == slots)
+		for (mask = 0, left = slots; left; left &= left - 1)
+			mask |= 1ULL << members[fusion_ctz64(left)];
+	mask = (mask | to->members) & ~fusion_members_out(pool);
 	for (left = mask; left; left &= left - 1)
 		fusion_member_background(&pool->member[fusion_ctz64(left)], bytes);
 	return hweight64(mask) * (bytes >> 10);
 }
 
-/* The lost ones of @slots, in memory: those that hold something. */
+/* Those of @slots that are somewhere are read; the others. */
+static u64 rebuild_read(struct fusion_reconstruct *r, u64 id, u64 slots)
+{
+	u64 in = fusion_slots_in(r->stripe->pool, id, slots);
+
+	return (slots & ~in) | (in ? fusion_slots_io(r, id, in, REQ_OP_READ) : 0);
+}
+
+/* @slots, which hold something, in memory. */
 static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u64 slots)
 {
 	struct fusion_class *class = stripe->class;
@@ -62,10 +81,10 @@ static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u6
 		.stripe = stripe,
 		.src = { .pages = stripe->pool->block_pages },
 	};
-	u64 data = slots & written;
+	u64 lost = slots ? rebuild_read(&r, id, slots) : 0, data = lost & written;
 	int e = 0;
 
-	if (!(slots & (written | fusion_mask(class->d, class->p))))
+	if (!lost)
 		return 0;
 	if (!data)
 		data = fusion_slots_io(&r, id, written, REQ_OP_READ);
@@ -79,11 +98,10 @@ static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u6
 }
 
 /* Those slots of @to that hold something. */
-static int rebuild_write(struct fusion_stripe *stripe, u64 written,
+static int rebuild_write(struct fusion_stripe *stripe, u64 content,
 			 const struct rebuild_slots *to)
 {
 	struct fusion_pool *pool = stripe->pool;
-	u64 content = written | fusion_mask(stripe->class->d, stripe->class->p);
 	unsigned int i;
 
 	fusion_stripe_begin(stripe, NULL);
@@ -96,34 +114,40 @@ static int rebuild_write(struct fusion_stripe *stripe, u64 written,
 	return fusion_stripe_end(stripe);
 }
 
-static int rebuild_move(struct fusion_stripe *stripe, u64 id, u8 areas, u64 *kib)
+static int rebuild_move(struct fusion_stripe *stripe, const struct fusion_spared *spared,
+			u64 *kib)
 {
 	struct fusion_pool *pool = stripe->pool;
 	struct rebuild_slots to;
 	unsigned int grace;
-	u64 written;
+	u64 written, content;
 	int r;
 
-	r = fusion_raid_enter(stripe, id, &written, &grace);
+	r = fusion_raid_enter(stripe, spared->stripe, &written, &grace);
 	if (r)
 		return r;
-	rebuild_look(pool, id, areas, &to);
-	*kib = rebuild_account(pool, id, stripe->class, &to);
-	r = rebuild_compute(stripe, id, written, to.slots);
+	rebuild_look(pool, spared, &to);
+	content = written | fusion_mask(stripe->class->d, stripe->class->p);
+	if (to.slots & content) {
+		*kib = rebuild_account(pool, spared->stripe, stripe->class,
+				       to.slots & content, &to);
+		r = rebuild_compute(stripe, spared->stripe, written, to.slots & content);
+	}
 	if (!r)
-		r = rebuild_write(stripe, written, &to);
+		r = rebuild_write(stripe, content, &to);
 	fusion_grace_leave(&pool->grace, grace);
 	/* it has died meanwhile */
 	return r == -ENODATA ? -EBUSY : r;
 }
 
-int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, u64 id, u8 areas, u64 *kib)
+int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, const struct fusion_spared *spared,
+			  u64 *kib)
 {
 	struct fusion_stripe *stripe = fusion_stripe_get(sp);
 	int r;
 
 	*kib = 0;
-	r = rebuild_move(stripe, id, areas, kib);
+	r = rebuild_move(stripe, spared, kib);
 	fusion_stripe_put(sp, stripe);
 	return r;
 }

@@ -8,11 +8,12 @@
 #include "pool.h"
 
 /*
- * Compute what is nowhere of stripe @id, in whose gate we are, in memory of @sp, which is of
- * its class, and write it where @areas have it; *@kib: so much was read and written.  Sleeps.
- * 0: it is there, and may be recorded; -ENODATA: the stripe is not in use; -EBUSY: it is in a
+ * Have those slots of a stripe, in whose gate we are, in their areas or at home that @spared
+ * says, in memory of @sp, which is of its class; *@kib: so much was read and written.  Sleeps.
+ * 0: they are there, and it may be recorded; -ENODATA: the stripe is not in use; -EBUSY: it is in a
  * set, or has died meanwhile; -EIO: too much else cannot be read; -ENOMEM.
  */
-int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, u64 id, u8 areas, u64 *kib);
+int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, const struct fusion_spared *spared,
+			  u64 *kib);
 
 #endif /* DM_FUSION_REBUILD_STRIPE_H */

@@ -10,6 +10,7 @@
 #include "rebuild.h"
 #include "rebuild-batch.h"
 #include "reclaim.h"
+#include "return.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -32,7 +33,7 @@ static void rebuild_count(struct fusion_rebuild_batch *b)
 
 	for (id = 0; fusion_spare_next(&b->pool->space, &id, &lost); id++) {
 		b->found.held += lost.held;
-		todo += !!lost.placeable;
+		todo += lost.areas || lost.home;
 	}
 	WRITE_ONCE(b->pool->rebuild.todo, todo);
 }
@@ -75,9 +76,9 @@ static int rebuild_round(struct fusion_rebuild_batch *b)
 			r = -EINTR;
 		else if (lost.held)
 			b->found.held++;
-		else if (lost.areas != lost.placeable)
+		else if (lost.nowhere != lost.areas)
 			rebuild_stuck(b, id);
-		if (!r && !lost.held && lost.placeable)
+		if (!r && !lost.held && (lost.areas || lost.home))
 			r = fusion_rebuild_add(b, id, &lost);
 		cond_resched();
 	}
@@ -112,7 +113,7 @@ static void rebuild_complain(struct fusion_pool *pool, int r)
 	const char *why = r == -ENOMEM ? "memory is short" : r == -EIO ?
 		"too much else cannot be read to compute all that was on members that are out" :
 		r == -EBUSY ? "some blocks are being written to all the time: try again when they are not" :
-		r == -ENOSPC ? "the space for spares is not enough for all members that are out: the rest needs these back" :
+		r == -ENOSPC ? "the space for spares is not enough for all members that are out: replace them, or bring them back" :
 		NULL;
 
 	/* not again and again by itself */
@@ -128,7 +129,7 @@ static int rebuild_all(struct fusion_background *background)
 						rebuild.background);
 	struct fusion_rebuild_batch *b;
 	unsigned int vain = 0;
-	u64 out;
+	u64 generation;
 	int r;
 
 	b = kvmalloc(sizeof(*b), GFP_KERNEL);
@@ -136,12 +137,15 @@ static int rebuild_all(struct fusion_background *background)
 		return -ENOMEM;
 	fusion_rebuild_batch_init(b, pool);
 	do {
-		out = fusion_members_out(pool);
+		generation = READ_ONCE(fusion_md_super(pool->md)->states_generation);
 		r = rebuild_round(b);
 		if (!r)
 			r = rebuild_left(b, &vain);
+		/* this is what they wait for */
 		if (!r)
-			r = fusion_failures_rebuilt(pool, out);
+			r = fusion_return_all(pool, &generation);
+		if (!r)
+			r = fusion_failures_rebuilt(pool, generation);
 		if (!r && b->found.stuck)
 			r = -ENOSPC;
 	} while (r == -EAGAIN && !fusion_rebuild_stopping(pool));
@@ -152,13 +156,14 @@ static int rebuild_all(struct fusion_background *background)
 
 /* ---- by itself, and for those who ask ---- */
 
-/* Is something to be rebuilt that has a place, or may have? */
+/* Is something to be rebuilt that has a place, or may have, or is a member returning? */
 static bool rebuild_wanted(struct fusion_pool *pool)
 {
 	u64 members;
 
 	mutex_lock(&pool->commit_lock);
-	members = fusion_failures_spared(pool) & ~fusion_md_super(pool->md)->rebuilt;
+	members = (fusion_failures_spared(pool) & ~fusion_md_super(pool->md)->rebuilt) |
+		fusion_failures_returning(pool);
 	mutex_unlock(&pool->commit_lock);
 	return members && fusion_pool_writable(pool);
 }

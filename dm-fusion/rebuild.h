@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Rebuild: what was on members that are out goes to the areas of spares that serve them
- * (spare.h).
+ * (spare.h), and what is at home on members that are returning goes there (return.h).
  *
- * Of each RAID stripe with a slot that is nowhere, and an address for it in an area, the
- * slot is computed from the rest and written there.  A slot that nothing was written to is
- * moved without I/O.  What is in sets is converted first: at once for who asks for the rebuild
+ * Of each RAID stripe with a slot that is nowhere, and an address for it in an area, or that
+ * is to be at home again, the slot is computed from the rest, or read from the area if it is
+ * there, and written.  A slot that nothing was written to is moved without I/O, and so is one
+ * in the area that is at home, too.  What is in sets is converted first: at once for who asks for the rebuild
  * and waits; what begins by itself lets that have its time, and looks again.
  *
  * Several are worked on at once (rebuild-batch.h).  Meanwhile we are in their gates, beside

@@ -32,7 +32,8 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	if (pool->recorded_generation != super->states_generation)
 		pool->recorded = 0;
 	for (i = 0; i < pool->layout.n; i++)
-		if (super->member[i] == FUSION_MEMBER_OK)
+		if (super->member[i] == FUSION_MEMBER_OK ||
+		    super->member[i] == FUSION_MEMBER_RETURNING)
 			todo |= 1ULL << i;
 	todo &= ~pool->recorded;
 	if (!todo)

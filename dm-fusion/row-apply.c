@@ -45,6 +45,8 @@ int fusion_rows_begin(struct fusion_ledger *ledger, struct list_head *rows)
 			continue;
 		r = row_patches(ledger, &c->row, fusion_ledger_patch_live);
 		if (!r)
+			r = fusion_ledger_row(ledger, c->row.stripe);
+		if (!r)
 			r = row_put(ledger->space->md, &c->row, true);
 		if (r)
 			return r;
@@ -61,6 +63,9 @@ int fusion_rows_end(struct fusion_ledger *ledger, struct list_head *rows)
 		if (!c->written)
 			continue;
 		r = row_patches(ledger, &c->row, fusion_ledger_patch_dead);
+		/* a member may have failed in between */
+		if (!r)
+			r = fusion_ledger_row(ledger, c->row.stripe);
 		if (!r)
 			r = row_put(ledger->space->md, &c->row, false);
 		if (r)

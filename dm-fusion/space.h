@@ -92,20 +92,23 @@ struct fusion_band {
 	unsigned long *dying_bits;
 	unsigned long *burying_bits;
 	u8 *live;			/* of each stripe: FUSION_LIVE_ */
-	u8 *spared;			/* the same: areas of spares, see spare.h */
+	u8 *spared;			/* the same: see spare.h */
 	unsigned long *emptied_bits;	/* of templates; under space->lock */
 	u16 *template_used;		/* stripes used, for each template */
 };
 
-/* Areas of spares that are in use: spare.h */
+/* Numbers of members that are not OK: spare.h */
 struct fusion_spares {
-	u32 areas;			/* a bit each */
-	u8 member[FUSION_MAX_AREAS];	/* that it serves */
+	u32 numbers;			/* in use, a bit each */
+	u8 member[FUSION_MAX_AREAS];	/* whose it is */
 };
+
+/* The member that what is nowhere is on, if another is not: it is always out. */
+#define FUSION_NOWHERE		FUSION_MAX_MEMBERS
 
 struct fusion_space {
 	const struct fusion_layout *layout;
-	struct fusion_member *member;
+	struct fusion_member *member;	/* and FUSION_NOWHERE */
 	struct fusion_md *md;
 	struct fusion_epochs *epochs;
 	struct fusion_grace *grace;
@@ -164,7 +167,7 @@ void fusion_space_exit(struct fusion_space *s);
 struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
 					unsigned int p);
 
-/* Where @place is, whose @home is on a member that is served by an area of spares. */
+/* Where @place is, whose @home is on a member that has a number. */
 struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home);
 
@@ -176,8 +179,8 @@ static inline sector_t fusion_space_sector(const struct fusion_space *s, u32 ban
 }
 
 /*
- * Where a live place is: member index and sector on it.  If it is nowhere, that is its
- * home, on a member that is out.  Any context.
+ * Where a live place is: member index and sector on it.  If it is nowhere, the member is
+ * out: that of its home, or FUSION_NOWHERE.  Any context.
  */
 static inline sector_t fusion_space_locate(const struct fusion_space *s,
 					   u64 place, u32 *member)

@@ -11,24 +11,29 @@
 u8 fusion_spare_free(const struct fusion_space *s)
 {
 	const struct fusion_md_super *super = fusion_md_super(s->md);
-	u32 areas = min_t(u32, s->layout->spares, FUSION_MAX_AREAS), used = 0, i;
+	u32 used = 0, i;
 
 	for (i = 0; i < s->layout->n; i++)
 		if (super->spare[i])
 			used |= 1U << (super->spare[i] - 1);
-	for (i = 0; i < areas; i++)
+	for (i = 0; i < FUSION_MAX_AREAS; i++)
 		if (!(used >> i & 1))
 			return i + 1;
 	return 0;
 }
 
-void fusion_spare_use(struct fusion_space *s, unsigned int i, u8 area)
+void fusion_spare_use(struct fusion_space *s, unsigned int i, u8 number)
 {
-	s->spares.member[area - 1] = i;
+	s->spares.member[number - 1] = i;
 	WRITE_ONCE(s->member[i].spared, true);
 	/* who draws a stripe with a slot there locates it there: see fusion_spares_draw() */
 	smp_wmb();
-	WRITE_ONCE(s->spares.areas, s->spares.areas | 1U << (area - 1));
+	WRITE_ONCE(s->spares.numbers, s->spares.numbers | 1U << (number - 1));
+}
+
+void fusion_spare_unuse(struct fusion_space *s, u8 number)
+{
+	WRITE_ONCE(s->spares.numbers, s->spares.numbers & ~(1U << (number - 1)));
 }
 
 /* The slot of a stripe whose home is on @member, or -1. */
@@ -42,19 +47,22 @@ static int slot_of(const u8 *members, unsigned int k, unsigned int member)
 	return -1;
 }
 
-/*
- * The areas that slots of stripe @index of @class are for; *@good: those in which a member
- * that is not out has their address.
- */
-static u8 stripe_areas(const struct fusion_space *s, const struct fusion_class *class,
-		       u32 index, u8 *good)
-{
-	u8 members[FUSION_MAX_MEMBERS], areas = 0;
-	u32 left = READ_ONCE(s->spares.areas);
+/* Numbers of members that a stripe has slots at home on. */
+struct numbers {
+	u8 all;
+	u8 out;				/* they are out */
+	u8 good;			/* and have an area, with the address on one that is not */
+};
 
-	*good = 0;
+static struct numbers stripe_numbers(const struct fusion_space *s,
+				     const struct fusion_class *class, u32 index)
+{
+	struct numbers numbers = { 0 };
+	u32 left = READ_ONCE(s->spares.numbers);
+	u8 members[FUSION_MAX_MEMBERS];
+
 	if (likely(!left))
-		return 0;
+		return numbers;
 	/* pairs with fusion_spare_use() */
 	smp_rmb();
 	fusion_layout_members(s->layout, class->k, index, members);
@@ -65,53 +73,145 @@ static u8 stripe_areas(const struct fusion_space *s, const struct fusion_class *
 
 		if (i < 0)
 			continue;
-		areas |= 1U << a;
+		numbers.all |= 1U << a;
+		if (!fusion_member_out(&s->member[members[i]]))
+			continue;
+		numbers.out |= 1U << a;
+		if (!fusion_spare_area(s, a + 1))
+			continue;
 		spot = fusion_layout_spare(s->layout, class->k, index, i, a + 1);
 		if (!fusion_member_out(&s->member[spot.member]))
-			*good |= 1U << a;
+			numbers.good |= 1U << a;
 	}
-	return areas;
+	return numbers;
 }
 
 u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
 		      u32 index)
 {
-	u8 good;
+	struct numbers numbers = stripe_numbers(s, class, index);
 
-	stripe_areas(s, class, index, &good);
-	return good;
+	return numbers.good | numbers.out << FUSION_MAX_AREAS;
 }
 
-void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 areas)
+u8 fusion_spares_stale(const struct fusion_space *s, u64 stripe, u8 spared)
+{
+	const struct fusion_class *class = fusion_space_class_of(s, stripe);
+	const struct fusion_md_super *super = fusion_md_super(s->md);
+	struct numbers numbers;
+	u8 stale = 0, left;
+
+	if (likely(!READ_ONCE(s->spares.numbers)))
+		return 0;
+	numbers = stripe_numbers(s, class, fusion_stripe_index(stripe));
+	for (left = numbers.all; left; left &= left - 1) {
+		unsigned int a = fusion_ctz64(left);
+
+		if (FUSION_SPARED(spared) >> a & 1 ||
+		    super->member[s->spares.member[a]] != FUSION_MEMBER_RETURNING)
+			stale |= 1U << a;
+	}
+	return stale << FUSION_MAX_AREAS;
+}
+
+void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 set, u8 clear)
 {
 	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
 	u8 *spared = &b->spared[fusion_stripe_index(stripe)];
 	unsigned long flags;
 
 	spin_lock_irqsave(&b->class->lock, flags);
-	WRITE_ONCE(*spared, *spared | areas);
+	WRITE_ONCE(*spared, (*spared | set) & ~clear);
 	spin_unlock_irqrestore(&b->class->lock, flags);
 }
 
-/* Of @b, from *@index on, some are looked at; *@index: the one, or where to go on. */
-static bool band_look_lost(const struct fusion_space *s, const struct fusion_band *b,
-			   u32 *index, struct fusion_lost *lost)
+/* ---- looking through all stripes ---- */
+
+/* Is stripe @i of @b, which is loaded, in use, or was just now? */
+static bool stripe_in_use(const struct fusion_space *s, const struct fusion_band *b, u32 i)
+{
+	return test_bit(i, b->used_bits) &&
+		!test_bit(i / fusion_template_stripes(s->layout), b->emptied_bits);
+}
+
+/* What is found of stripe @i of @b, in use: true to stop at it. */
+struct look {
+	bool (*found)(struct look *look, struct fusion_space *s, struct fusion_band *b,
+		      u32 i);
+	struct fusion_lost *lost;
+	struct fusion_spared *mark;
+	u8 number;
+	bool all;
+};
+
+static bool look_lost(struct look *look, struct fusion_space *s, struct fusion_band *b,
+		      u32 i)
+{
+	struct numbers numbers = stripe_numbers(s, b->class, i);
+	struct fusion_lost *lost = look->lost;
+	u8 spared = READ_ONCE(b->spared[i]);
+
+	lost->nowhere = numbers.out & ~(FUSION_SPARED(spared) & numbers.good);
+	lost->home = numbers.all & ~numbers.out &
+		(FUSION_SPARED(spared) | FUSION_STALE(spared));
+	if (!lost->nowhere && !lost->home)
+		return false;
+	lost->class = b->class;
+	lost->areas = lost->nowhere & numbers.good;
+	lost->held = test_bit(i, b->held_bits);
+	return true;
+}
+
+/* Numbers of areas that slots of stripe @i of @b are in, with their addresses on @member. */
+static u8 areas_on(const struct fusion_space *s, const struct fusion_band *b, u32 i,
+		   unsigned int member)
+{
+	u8 left, areas = FUSION_SPARED(READ_ONCE(b->spared[i])), members[FUSION_MAX_MEMBERS];
+	unsigned int k = b->class->k;
+
+	fusion_layout_members(s->layout, k, i, members);
+	for (left = areas; left; left &= left - 1) {
+		unsigned int a = fusion_ctz64(left);
+		int slot = slot_of(members, k, s->spares.member[a]);
+
+		if (slot < 0 ||
+		    fusion_layout_spare(s->layout, k, i, slot, a + 1).member != member)
+			areas &= ~(1U << a);
+	}
+	return areas;
+}
+
+/* In a RAID stripe that is neither spared nor stale home counts. */
+static bool look_mark(struct look *look, struct fusion_space *s, struct fusion_band *b,
+		      u32 i)
+{
+	u8 bit = 1U << (look->number - 1), spared = READ_ONCE(b->spared[i]);
+	struct numbers numbers = stripe_numbers(s, b->class, i);
+	struct fusion_spared *mark = look->mark;
+
+	mark->stale = numbers.all & bit & ~FUSION_STALE(spared);
+	if (!look->all && b->live[i] <= FUSION_LIVE_MASK)
+		mark->stale = 0;
+	mark->gone = areas_on(s, b, i, s->spares.member[look->number - 1]);
+	if (!mark->stale && !mark->gone)
+		return false;
+	mark->stripe = fusion_stripe_id(b - s->band, i);
+	fusion_stripe_spare(s, mark->stripe, mark->stale << FUSION_MAX_AREAS, mark->gone);
+	return true;
+}
+
+/* Of @b, from *@index on, some are looked at; *@index: where it stopped, or where to go on. */
+static bool band_look(struct fusion_space *s, struct fusion_band *b, u32 *index,
+		      struct look *look)
 {
 	u32 end = min(b->stripes, *index + LOOK_STRIPES), i;
-	u8 good;
 
 	for (i = *index; i < end; i++) {
 		i = find_next_bit(b->used_bits, end, i);
 		if (i >= end)
 			break;
-		lost->areas = stripe_areas(s, b->class, i, &good) &
-			~(READ_ONCE(b->spared[i]) & good);
-		if (!lost->areas ||
-		    test_bit(i / fusion_template_stripes(s->layout), b->emptied_bits))
+		if (!stripe_in_use(s, b, i) || !look->found(look, s, b, i))
 			continue;
-		lost->class = b->class;
-		lost->placeable = lost->areas & good;
-		lost->held = test_bit(i, b->held_bits);
 		*index = i;
 		return true;
 	}
@@ -119,7 +219,8 @@ static bool band_look_lost(const struct fusion_space *s, const struct fusion_ban
 	return false;
 }
 
-bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost)
+/* The next stripe from *@id on that @look stops at. */
+static bool look_next(struct fusion_space *s, u64 *id, struct look *look)
 {
 	u32 number = fusion_stripe_band(*id), index = fusion_stripe_index(*id);
 	bool found = false, more;
@@ -131,7 +232,7 @@ bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost
 		mutex_lock(&s->lock);
 		more = b->class && fusion_band_loaded(b) && index < b->stripes;
 		if (more)
-			found = band_look_lost(s, b, &index, lost);
+			found = band_look(s, b, &index, look);
 		mutex_unlock(&s->lock);
 		if (found) {
 			*id = fusion_stripe_id(number, index);
@@ -144,12 +245,34 @@ bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost
 	return found;
 }
 
-/* Which of @areas serves @member: a number from 1 on, or 0. */
-static u8 area_for(const struct fusion_space *s, u32 areas, unsigned int member)
+bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost)
 {
-	for (; areas; areas &= areas - 1)
-		if (s->spares.member[fusion_ctz64(areas)] == member)
-			return fusion_ctz64(areas) + 1;
+	struct look look = { .found = look_lost, .lost = lost };
+
+	return look_next(s, id, &look);
+}
+
+bool fusion_spare_mark_next(struct fusion_space *s, u64 *id, u8 number, bool all,
+			    struct fusion_spared *mark)
+{
+	struct look look = {
+		.found = look_mark,
+		.mark = mark,
+		.number = number,
+		.all = all,
+	};
+
+	return look_next(s, id, &look);
+}
+
+/* ---- where a slot is ---- */
+
+/* Which of @numbers @member has: from 1 on, or 0. */
+static u8 number_of(const struct fusion_space *s, u32 numbers, unsigned int member)
+{
+	for (; numbers; numbers &= numbers - 1)
+		if (s->spares.member[fusion_ctz64(numbers)] == member)
+			return fusion_ctz64(numbers) + 1;
 	return 0;
 }
 
@@ -158,20 +281,24 @@ static bool place_missed(const struct fusion_space *s, u64 place)
 	u64 stripe = fusion_place_stripe(place);
 	struct fusion_class *class = fusion_space_class_of(s, stripe);
 	u32 index = fusion_stripe_index(stripe), slot = fusion_place_slot(place);
+	u8 spared = fusion_stripe_spared(s, stripe), number;
 	struct fusion_spot home, spot;
-	u32 areas;
-	u8 area;
+	u32 numbers;
 
 	home = fusion_layout_home(s->layout, class->k, index, slot);
 	if (!READ_ONCE(s->member[home.member].spared))
 		return false;
-	areas = READ_ONCE(s->spares.areas) & ~fusion_stripe_spared(s, stripe);
+	numbers = READ_ONCE(s->spares.numbers) & ~FUSION_SPARED(spared);
 	/* pairs with fusion_spare_use() */
 	smp_rmb();
-	area = area_for(s, areas, home.member);
-	if (!area)
+	number = number_of(s, numbers, home.member);
+	if (!number)
 		return false;
-	spot = fusion_layout_spare(s->layout, class->k, index, slot, area);
+	if (!fusion_member_out(&s->member[home.member]))
+		return FUSION_STALE(spared) >> (number - 1) & 1;
+	if (!fusion_spare_area(s, number))
+		return false;
+	spot = fusion_layout_spare(s->layout, class->k, index, slot, number);
 	return !fusion_member_out(&s->member[spot.member]);
 }
 
@@ -185,8 +312,8 @@ bool fusion_spare_missed(const struct fusion_space *s, const u64 *place)
 	return false;
 }
 
-unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int area,
-			       u32 *member, sector_t *sector)
+unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int a,
+			       bool home, u32 *member, sector_t *sector)
 {
 	const struct fusion_class *class = fusion_space_class_of(s, stripe);
 	u32 index = fusion_stripe_index(stripe);
@@ -195,8 +322,9 @@ unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigne
 	int i;
 
 	fusion_layout_members(s->layout, class->k, index, members);
-	i = slot_of(members, class->k, s->spares.member[area]);
-	spot = fusion_layout_spare(s->layout, class->k, index, i, area + 1);
+	i = slot_of(members, class->k, s->spares.member[a]);
+	spot = home ? fusion_layout_home(s->layout, class->k, index, i) :
+		fusion_layout_spare(s->layout, class->k, index, i, a + 1);
 	*member = spot.member;
 	*sector = fusion_space_sector(s, fusion_stripe_band(stripe), spot);
 	return i;
@@ -214,13 +342,16 @@ struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home)
 {
 	u64 stripe = fusion_place_stripe(place);
-	u8 area = area_for(s, fusion_stripe_spared(s, stripe), home.member);
+	u8 spared = fusion_stripe_spared(s, stripe), number;
 
-	if (!area)
-		return home;
-	return fusion_layout_spare(s->layout, fusion_space_class_of(s, stripe)->k,
-				   fusion_stripe_index(stripe), fusion_place_slot(place),
-				   area);
+	number = number_of(s, FUSION_SPARED(spared), home.member);
+	if (number)
+		return fusion_layout_spare(s->layout, fusion_space_class_of(s, stripe)->k,
+					   fusion_stripe_index(stripe),
+					   fusion_place_slot(place), number);
+	if (number_of(s, FUSION_STALE(spared), home.member))
+		home.member = FUSION_NOWHERE;
+	return home;
 }
 
 u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class *class,
@@ -228,7 +359,8 @@ u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class
 {
 	u64 mask = fusion_layout_members(s->layout, class->k, fusion_stripe_index(stripe),
 					 members);
-	u32 left = READ_ONCE(s->spares.areas) ? fusion_stripe_spared(s, stripe) : 0;
+	u32 left = READ_ONCE(s->spares.numbers) ?
+		FUSION_SPARED(fusion_stripe_spared(s, stripe)) : 0;
 
 	for (; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left), m = s->spares.member[a];

@@ -39,8 +39,10 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
 		disk->member[i].spare = cpu_to_le16(s->spare[i]);
-		disk->member[i].flags = cpu_to_le16(s->rebuilt >> i & 1 ?
-						    FUSION_MEMBER_REBUILT : 0);
+		disk->member[i].left = cpu_to_le64(s->left[i]);
+		disk->member[i].flags =
+			cpu_to_le16((s->rebuilt >> i & 1) * FUSION_MEMBER_REBUILT |
+				    (s->lost >> i & 1) * FUSION_MEMBER_LOST);
 	}
 }
 
@@ -75,44 +77,61 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->scrub_at = le64_to_cpu(disk->scrub_at);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 	s->rebuilt = 0;
+	s->lost = 0;
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		s->member[i] = le32_to_cpu(disk->member[i].state);
 		s->spare[i] = le16_to_cpu(disk->member[i].spare);
+		s->left[i] = le64_to_cpu(disk->member[i].left);
 		if (le16_to_cpu(disk->member[i].flags) & FUSION_MEMBER_REBUILT)
 			s->rebuilt |= 1ULL << i;
+		if (le16_to_cpu(disk->member[i].flags) & FUSION_MEMBER_LOST)
+			s->lost |= 1ULL << i;
 	}
 }
 
 /*
- * States that this module knows, no two that are served by one area, and no more failed than
- * a class can do without: see fusion_failures_count().
+ * States that this module knows, no two with the same number, and no more failed than a
+ * class can do without: see fusion_failures_count().
  */
 static bool super_members_ok(const struct fusion_disk_super *disk)
 {
 	unsigned int i, failed = 0, rebuilt = 0, parity = FUSION_MAX_PARITY;
-	u32 state, spare, flags, areas = 0;
+	u32 state, spare, flags, numbers = 0;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++) {
 		state = le32_to_cpu(disk->member[i].state);
-		if (state > FUSION_MEMBER_FAILED)
-			return false;
 		spare = le16_to_cpu(disk->member[i].spare);
 		flags = le16_to_cpu(disk->member[i].flags);
-		failed += state != FUSION_MEMBER_OK && !flags;
-		rebuilt += !!flags;
-		if (flags & ~FUSION_MEMBER_REBUILT || (flags && !spare))
+		if (state > FUSION_MEMBER_RETURNING || spare > FUSION_MAX_AREAS ||
+		    flags & ~(FUSION_MEMBER_REBUILT | FUSION_MEMBER_LOST))
 			return false;
-		if (!spare)
-			continue;
-		if (state == FUSION_MEMBER_OK || spare > FUSION_MAX_AREAS ||
-		    spare > le16_to_cpu(disk->spares) || areas >> spare & 1)
+		if (state == FUSION_MEMBER_OK && (spare || flags))
 			return false;
-		areas |= 1U << spare;
+		if (state == FUSION_MEMBER_RETURNING && !spare)
+			return false;
+		if (flags & FUSION_MEMBER_REBUILT) {
+			if (!spare || spare > le16_to_cpu(disk->spares))
+				return false;
+			rebuilt++;
+		} else {
+			failed += state != FUSION_MEMBER_OK;
+		}
+		if (spare && numbers >> spare & 1)
+			return false;
+		numbers |= !!spare << spare;
 	}
 	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		if (disk->classes[i].data && disk->classes[i].parity < parity)
 			parity = disk->classes[i].parity;
 	return failed + rebuilt / 2 <= parity;
+}
+
+/* Nothing is read from it: another may take its place. */
+static bool super_member_out(const struct fusion_disk_super *disk, unsigned int i)
+{
+	u32 state = le32_to_cpu(disk->member[i].state);
+
+	return state == FUSION_MEMBER_MISSING || state == FUSION_MEMBER_FAILED;
 }
 
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
@@ -121,7 +140,8 @@ bool fusion_super_has_members(const struct fusion_disk_super *disk,
 	unsigned int i;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++)
-		if (memchr_inv(uuid[i], 0, FUSION_UUID_BYTES) &&
+		if (!super_member_out(disk, i) &&
+		    memchr_inv(uuid[i], 0, FUSION_UUID_BYTES) &&
 		    memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
 			return false;
 	return true;

@@ -53,8 +53,9 @@ struct fusion_md_super {
 	u64 scrub_at;			/* stripe; 0: it begins anew */
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
-	u8 spare[FUSION_MAX_MEMBERS];	/* area, from 1; 0: none */
-	u64 rebuilt;			/* members, a bit each */
+	u8 spare[FUSION_MAX_MEMBERS];	/* number, from 1; 0: none */
+	u64 left[FUSION_MAX_MEMBERS];	/* generation of states */
+	u64 rebuilt, lost;		/* members, a bit each */
 };
 
 /* The fields of @disk that @s and the trees' roots have; the rest is kept. */
@@ -70,7 +71,7 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 char *fusion_super_verify(const struct fusion_disk_super *disk,
 			  const struct fusion_md_config *config);
 
-/* Are these the members' UUIDs that it was formatted with? */
+/* Are these the UUIDs of its members, as far as they are used? */
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
 			      const u8 uuid[][FUSION_UUID_BYTES]);
 

@@ -41,7 +41,7 @@ struct write_target {
 	u64 epoch;
 	/* of a block with a top, or if the pages are patched in one place: there */
 	bool in_place;
-	bool out;			/* members were, when we looked */
+	bool lacking;			/* something may have been nowhere when we looked */
 	bool missed;			/* unless that has a copy less than it need have */
 	u64 place[FUSION_MAX_REPLICAS];
 	unsigned int page;
@@ -234,7 +234,7 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	io->kind = FUSION_IO_WRITE;
 	io->primary_done = false;
 	io->status = BLK_STS_OK;
-	if (unlikely(fusion_members_out(pool))) {
+	if (unlikely(fusion_members_lacking(pool))) {
 		while (own < mirrors &&
 		       fusion_member_out(fusion_member_at(pool, place[own])))
 			own++;
@@ -417,7 +417,7 @@ static void write_look_place(const struct fusion_io *io, struct write_target *t)
 {
 	struct fusion_pool *pool = io->volume->pool;
 
-	t->missed = unlikely(t->out) && !io->moved &&
+	t->missed = unlikely(t->lacking) && !io->moved &&
 		fusion_spare_missed(&pool->space, t->place);
 	t->in_place = !t->missed;
 }
@@ -489,8 +489,8 @@ static int write_look(struct fusion_io *io, struct write_target *t)
 	unsigned int grace;
 	int r;
 
-	t->out = fusion_members_out(pool);
-	if (likely(!t->out))
+	t->lacking = fusion_members_lacking(pool);
+	if (likely(!t->lacking))
 		return write_look_now(io, t);
 	/* the stripes that are looked at must not go */
 	grace = fusion_grace_enter(&pool->grace);

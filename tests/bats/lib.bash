@@ -312,7 +312,7 @@ counter() {
 
 # states: of the members, a letter each.
 states() {
-	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed|missing)$/)
+	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed|missing|returning)$/)
 		printf "%s", substr($(i + 1), 1, 1) } END { print "" }'
 }
 states_are() { [ "$(states)" = "$1" ]; }

@@ -65,7 +65,7 @@ AT(member, uuid, 0);
 AT(member, state, 16);
 AT(member, spare, 20);
 AT(member, flags, 22);
-AT(member, rebuild_cursor, 24);
+AT(member, left, 24);
 SIZE(member, 32);
 
 AT(super, csum, 0);

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Members that come back.  See return.h.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "commit.h"
+#include "failure.h"
+#include "mode.h"
+#include "rebuild.h"
+#include "return.h"
+#include "spare.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* Stripes that are marked in one epoch. */
+#define RETURN_BATCH	4096
+
+/* ---- may it come back? ---- */
+
+/*
+ * What the device says that is to be member @i: its UUID, and *@generation, of the states in
+ * its record.
+ */
+static int return_read(struct fusion_pool *pool, unsigned int i, u8 *uuid, u64 *generation)
+{
+	struct block_device *bdev = pool->member[i].bdev;
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	const struct fusion_disk_label *label;
+	struct page *page;
+	const char *why;
+	bool whole;
+	int r;
+
+	page = alloc_page(GFP_NOIO);
+	if (!page)
+		return -ENOMEM;
+	r = fusion_member_read_label(bdev, page, &why);
+	if (r) {
+		DMERR("%s: member %u, %pg: label %s", fusion_pool_name(pool), i, bdev, why);
+	} else {
+		label = page_address(page);
+		memcpy(uuid, label->member_uuid, FUSION_UUID_BYTES);
+		fusion_md_pool_uuid(pool->md, pool_uuid);
+		*generation = fusion_member_read_record(bdev, page, pool_uuid,
+							&whole).generation;
+	}
+	__free_page(page);
+	return r;
+}
+
+/* Why nothing that is on member @i counts; NULL: it does. */
+static const char *return_lost(struct fusion_pool *pool, unsigned int i, const u8 *uuid,
+			       u64 generation)
+{
+	const struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	if (!(super->compat & FUSION_COMPAT_LABELLED))
+		return "the pool has no labels, which would say that it is the same";
+	if (memcmp(uuid, fusion_md_member_uuid(pool->md, i), FUSION_UUID_BYTES))
+		return "it is another device than it was";
+	if (super->lost >> i & 1)
+		return "it has lost what it had not written, or was out while too many others were";
+	if (generation < super->left[i])
+		return "it is older than it was when it was used last";
+	return NULL;
+}
+
+static int return_check(struct fusion_pool *pool, unsigned int i, bool keep, const u8 *uuid,
+			u64 generation)
+{
+	const char *why;
+
+	lockdep_assert_held(&pool->commit_lock);
+	if (!fusion_pool_writable(pool))
+		return -EROFS;
+	if (!fusion_member_out(&pool->member[i])) {
+		DMERR("%s: member %u is used: fail it first, if it is to be replaced",
+		      fusion_pool_name(pool), i);
+		return -EINVAL;
+	}
+	if (fusion_md_super(pool->md)->member[i] == FUSION_MEMBER_OK) {
+		DMERR("%s: member %u was missing and cannot be done without: stop the pool and start it with all members",
+		      fusion_pool_name(pool), i);
+		return -EINVAL;
+	}
+	if (pool->failures.absent >> i & 1) {
+		DMERR("%s: the table has no device for member %u: reload it with one",
+		      fusion_pool_name(pool), i);
+		return -EINVAL;
+	}
+	why = keep ? return_lost(pool, i, uuid, generation) : NULL;
+	if (!why)
+		return 0;
+	DMERR("%s: what is on member %u cannot be used, as %s: replace it",
+	      fusion_pool_name(pool), i, why);
+	return -EINVAL;
+}
+
+/* A number for member @i, if it has none.  Under the commit mutex. */
+static int return_number(struct fusion_pool *pool, unsigned int i)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	int r;
+
+	if (super->spare[i])
+		return 0;
+	super->spare[i] = fusion_spare_free(&pool->space);
+	if (!super->spare[i]) {
+		DMERR("%s: %u members are not OK: one of the others has to come back before member %u",
+		      fusion_pool_name(pool), FUSION_MAX_AREAS, i);
+		return -EBUSY;
+	}
+	super->incompat |= FUSION_INCOMPAT_SPARES | FUSION_INCOMPAT_STALE;
+	r = fusion_commit_transaction(pool);
+	if (r)
+		return r;
+	spin_lock_irq(&pool->failures.lock);
+	fusion_spare_use(&pool->space, i, super->spare[i]);
+	spin_unlock_irq(&pool->failures.lock);
+	return 0;
+}
+
+/* ---- marks ---- */
+
+static int return_mark(struct fusion_pool *pool, const struct fusion_spared *mark)
+{
+	struct fusion_epoch_shard *shard;
+	struct fusion_spared *spared;
+	unsigned long flags;
+
+	spared = kmemdup(mark, sizeof(*mark), GFP_NOIO);
+	if (!spared)
+		return -ENOMEM;
+	shard = fusion_epoch_enter(&pool->epochs, &flags);
+	list_add_tail(&spared->list, &shard->spared);
+	fusion_epoch_exit(shard, flags);
+	return 0;
+}
+
+/* What is on the member with @number, and does not count, is marked. */
+static int return_mark_all(struct fusion_pool *pool, u8 number, bool all)
+{
+	struct fusion_spared mark = { 0 };
+	unsigned int count = 0;
+	u64 id;
+	int r;
+
+	r = fusion_space_load_all(&pool->space, &pool->commit_lock);
+	/* what has been done is known, so that RAID stripes are known to be that */
+	if (!r)
+		r = fusion_commit(pool);
+	for (id = 0; !r && fusion_spare_mark_next(&pool->space, &id, number, all, &mark); id++) {
+		r = return_mark(pool, &mark);
+		if (!r && ++count % RETURN_BATCH == 0)
+			r = fusion_commit(pool);
+		if (!r && !READ_ONCE(pool->active))
+			r = -EAGAIN;
+	}
+	return r ? r : fusion_commit(pool);
+}
+
+/* ---- coming back ---- */
+
+/* Member @i is returning.  Under the commit mutex. */
+static int return_begin(struct fusion_pool *pool, unsigned int i, const u8 *uuid)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	int r;
+
+	if (super->compat & FUSION_COMPAT_LABELLED)
+		fusion_md_replace_member(pool->md, i, uuid);
+	super->member[i] = FUSION_MEMBER_RETURNING;
+	super->lost &= ~(1ULL << i);
+	super->states_generation++;
+	r = fusion_failures_commit(pool);
+	if (r)
+		return r;
+	/* it could not record that */
+	if (super->member[i] != FUSION_MEMBER_RETURNING)
+		return -EAGAIN;
+	fusion_failure_in(pool, i);
+	return 0;
+}
+
+int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	u8 uuid[FUSION_UUID_BYTES] = { 0 }, number;
+	u64 generation = 0;
+	bool labelled = super->compat & FUSION_COMPAT_LABELLED;
+	int r = 0;
+
+	if (i >= pool->layout.n) {
+		DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
+		      pool->layout.n - 1, i);
+		return -EINVAL;
+	}
+	if (labelled && !(pool->failures.absent >> i & 1))
+		r = return_read(pool, i, uuid, &generation);
+	if (r)
+		return r;
+	mutex_lock(&pool->commit_lock);
+	r = return_check(pool, i, keep, uuid, generation);
+	if (!r)
+		r = return_number(pool, i);
+	number = super->spare[i];
+	mutex_unlock(&pool->commit_lock);
+	if (r)
+		return r;
+	r = return_mark_all(pool, number, !keep);
+	if (r)
+		return r;
+	fusion_commit_quiesce(pool);
+	mutex_lock(&pool->commit_lock);
+	/* another may have been faster */
+	r = return_check(pool, i, keep, uuid, generation);
+	if (!r)
+		r = return_begin(pool, i, uuid);
+	mutex_unlock(&pool->commit_lock);
+	if (r)
+		return r;
+	DMINFO("%s: member %u, %pg, is back: what belongs there is being written",
+	       fusion_pool_name(pool), i, pool->member[i].bdev);
+	fusion_pool_event(pool);
+	return 0;
+}
+
+/* ---- all is there ---- */
+
+/* @members are OK.  Under the commit mutex. */
+static int return_end(struct fusion_pool *pool, u64 members)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	u8 number[FUSION_MAX_MEMBERS];
+	u64 left;
+	int r;
+
+	for (left = members; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+
+		number[i] = super->spare[i];
+		super->spare[i] = 0;
+		super->left[i] = 0;
+		super->member[i] = FUSION_MEMBER_OK;
+	}
+	super->rebuilt &= ~members;
+	super->states_generation++;
+	r = fusion_failures_commit(pool);
+	if (r)
+		return r;
+	for (left = members; left; left &= left - 1) {
+		unsigned int i = fusion_ctz64(left);
+
+		fusion_failure_over(pool, i, number[i]);
+		if (super->member[i] == FUSION_MEMBER_OK)
+			DMINFO("%s: member %u, %pg, has all that belongs there",
+			       fusion_pool_name(pool), i, pool->member[i].bdev);
+	}
+	return 0;
+}
+
+int fusion_return_all(struct fusion_pool *pool, u64 *generation)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+	u64 members;
+	int r = 0;
+
+	mutex_lock(&pool->commit_lock);
+	members = fusion_failures_returning(pool);
+	mutex_unlock(&pool->commit_lock);
+	if (!members)
+		return 0;
+	/* who reads from an area: another may use that */
+	fusion_commit_quiesce(pool);
+	mutex_lock(&pool->commit_lock);
+	if (super->states_generation != *generation)
+		r = -EAGAIN;
+	else
+		r = return_end(pool, members);
+	*generation = super->states_generation;
+	mutex_unlock(&pool->commit_lock);
+	if (!r)
+		fusion_pool_event(pool);
+	return r;
+}

@@ -1,0 +1,418 @@
+#!/usr/bin/env bats
+# SSDs come back, or others take their places, and get what belongs there.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
+# shellcheck source=tests/bats/labels.bash
+source "$BATS_TEST_DIRNAME/labels.bash"
+
+test_setup() {
+	spares=1
+	# each kernel has one half of the SSDs
+	others=("$turn" $((turn + 3)) $((turn + 5)))
+}
+test_teardown() {
+	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
+}
+
+# all_there SSD...: what is written can be read without any one of these, which do not fail by that.
+all_there() {
+	local before ssd
+	before=$(states)
+	for ssd in "$@"; do
+		failing reads "$ssd"
+		as_written
+	done
+	failing reads
+	[ "$(states)" = "$before" ]
+}
+# blank MEMBER...: what was on these is gone.
+blank() {
+	local i
+	for i; do
+		perl -e 'print "\xaa" x 1048576 for 1 .. $ARGV[0]' $((member_sectors >> 11)) |
+			dd of="/dev/mapper/t-m$i" bs=1M iflag=fullblock oflag=direct status=none
+	done
+}
+# sectors read|written MEMBER, since it was made.
+sectors() {
+	local stat
+	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-m$2")/stat"
+	if [ "$1" = read ]; then echo "${stat[2]}"; else echo "${stat[6]}"; fi
+}
+# every kind of write, while some are out
+write_all_kinds() {
+	local b
+	write 0 200
+	for b in {20..40}; do write $((b * 16 + b % 12)) $((b % 4 + 1)); done
+}
+
+@test "another SSD takes the place of one that was rebuilt, and gets what is in the space for spares" {
+	raid_volume 8
+	message fail 2
+	message rebuild
+	write_all_kinds
+	run ! message replace 1
+	log_has "member 1 is used: fail it first"
+	run ! message replace 8
+	blank 2
+	message set paused 1
+	message replace 2
+	[ "$(states)" = oorooooo ]
+	[ "$(counter degraded)" -eq 0 ]
+	as_written
+	write_all_kinds
+	as_written
+	restart rw 8
+	message set patch_percent 20
+	[ "$(states)" = oorooooo ]
+	as_written
+	write_all_kinds
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	[ "$(counter degraded)" -eq 0 ]
+	all_there 2 "${others[@]}"
+	parity_fits
+	# nothing is in the space for spares any more: it serves another one
+	restart rw 8
+	message fail 5
+	message rebuild
+	all_there 2 "${others[@]::2}"
+}
+
+@test "another SSD takes the place of one that has failed, at once" {
+	spares=$turn
+	raid_volume 8
+	message fail 2
+	write_all_kinds
+	blank 2
+	message replace 2
+	[ "$(states)" = oorooooo ]
+	[ "$(counter degraded)" -eq 1 ]
+	run ! message fail 4
+	as_written
+	write_all_kinds
+	as_written
+	# what it has not got is not read from it
+	restart rw 8
+	as_written
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	[ "$(counter degraded)" -eq 0 ]
+	all_there 2 "${others[@]}"
+	parity_fits
+	message fail 4
+	as_written
+}
+
+@test "of stripes with two parities two SSDs are replaced, whether they have spares or not" {
+	spares=1
+	raid_volume 8 3 2
+	message fail 2
+	message rebuild
+	message fail 5
+	write_all_kinds
+	blank 2 5
+	message replace 5
+	[ "$(states)" = oofooroo ]
+	as_written
+	write_all_kinds
+	message replace 2
+	[ "$(states)" = oorooroo ]
+	as_written
+	message fail 0
+	write_all_kinds
+	as_written
+	run message rebuild
+	blank 0
+	message replace 0
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	all_there 0 2 5
+	for pair in "0 2" "2 5" "1 5" "0 7"; do
+		# shellcheck disable=SC2086
+		failing reads $pair
+		as_written
+	done
+	failing reads
+	parity_fits
+}
+
+returning() { [[ "$(states)" = *r* ]]; }
+all_ok() { [ "$(states)" = oooooooo ]; }
+some_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
+
+@test "an SSD that is returning fails, returns, and has what it had got by then" {
+	raid_volume 12
+	message fail 2
+	message rebuild
+	blank 2
+	message replace 2
+	write 0 200
+	message set rate_kib 512
+	rebuilt=$(counter rebuilt)
+	message rebuild 3>&- &
+	pid=$!
+	wait_for 60 some_rebuilt
+	message fail 2
+	[ "$(counter degraded)" -eq 1 ]
+	as_written
+	wait $pid
+	message set rate_kib 0
+	write_all_kinds
+	message rebuild
+	[ "$(counter degraded)" -eq 0 ]
+	all_there "${others[@]}"
+	blank 2
+	message replace 2
+	dead 2
+	write_all_kinds
+	flush
+	[ "$(states)" = oofooooo ]
+	dead
+	as_written
+	message replace 2
+	message rebuild
+	all_ok
+	all_there 2 "${others[@]}"
+	parity_fits
+}
+
+@test "it gets what belongs there by itself" {
+	background=auto
+	raid_volume 4
+	message fail 2
+	blank 2
+	message replace 2
+	wait_for 60 all_ok
+	all_there 2 "${others[@]}"
+}
+
+# to_POINT MESSAGE...: send it, as $pid, until the first write, or flush, or transaction.
+to_write() {
+	hold writes
+	begin "$@"
+	wait_for 30 held 1
+}
+to_flush() {
+	hold flushes
+	begin "$@"
+	wait_for 30 held 1
+}
+to_transaction() {
+	dm suspend --noflush --nolockfs t-meta
+	begin "$@"
+	wait_for 30 tasks_in fusion_md_commit 1
+}
+begin() {
+	message "$@" 3>&- &
+	pid=$!
+}
+# cut_at POINT MESSAGE...: the power fails then, and the pool is started again.
+cut_at() {
+	local point=$1
+	shift
+	udevadm settle
+	"to_$point" "$@"
+	power_cut
+	release
+	dm resume t-meta
+	wait "$pid" && false
+	stop_pool
+	power_on
+	start_pool
+	volume_device 0 $((12 << 11))
+	as_written
+}
+
+@test "the power fails while an SSD returns" {
+	raid_volume 12
+	message fail 2
+	message rebuild
+	write 100 100
+	flush
+	blank 2
+	for point in flush transaction; do
+		cut_at $point replace 2
+		[ "$(states)" = oofooooo ]
+	done
+	message replace 2
+	for point in write flush transaction; do
+		cut_at $point rebuild
+		[ "$(states)" = oorooooo ]
+	done
+	message rebuild
+	all_ok
+	all_there 2 "${others[@]}"
+	parity_fits
+}
+
+# ---- what was on it counts ----
+
+# labelled_volume: 12 MiB, all of it in RAID stripes, of a pool with labels, as t-v0.
+labelled_volume() {
+	own_metadata
+	message create_volume 0 v0 $((12 << 11)) 3 1
+	model=$BATS_TEST_TMPDIR/model
+	random $((12 << 8)) >"$model"
+	labelled_device
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	message convert
+	flush
+}
+labelled_device() {
+	message set patch_percent 20
+	message set paused 1
+	[ -e /dev/mapper/t-v0 ] || volume_device 0 $((12 << 11))
+}
+labelled_stop() {
+	dm remove --retry t-v0
+	fusion pool stop t-pool >/dev/null
+}
+labelled_start() {
+	[ -z "$(devices_of fusion-pool)" ] || labelled_stop
+	fusion pool start t-pool >/dev/null
+	dm remove --retry t-pool-v0
+	labelled_device
+}
+# without MEMBER: it is away, and the rest of the pool is used.
+without() {
+	labelled_stop
+	away "$1"
+	labelled_start
+	[[ "$(states)" = *m* ]]
+}
+with() {
+	labelled_stop
+	back "$1"
+	labelled_start
+	[[ "$(states)" = *m* ]]
+}
+
+@test "an SSD that was away gets what has changed meanwhile" {
+	labelled_volume
+	share=$(sectors written 5)
+	# what is in replicas may be written in place while it is away
+	write 1024 200
+	without 5
+	write 1060 30
+	write 0 40
+	for b in {20..40..4}; do write $((b * 16 + b % 12)) 2; done
+	as_written
+	with 5
+	as_written
+	before=$(sectors written 5)
+	message readd 5
+	[ "$(states)" = oooooroo ]
+	as_written
+	message rebuild
+	all_ok
+	wrote=$(($(sectors written 5) - before))
+	echo "$wrote sectors of $share were written"
+	[ $wrote -gt 0 ]
+	[ $wrote -lt $((share / 2)) ]
+	all_there 5 "${others[@]}"
+	parity_fits
+	labelled_start
+	all_there "${others[@]}"
+	[ "$(recorded 5)" = "$(recorded 4)" ]
+	labelled_stop
+}
+
+@test "an SSD that was rebuilt while it was away gets what has changed" {
+	labelled_volume
+	share=$(sectors written 5)
+	without 5
+	write 0 40
+	message rebuild
+	# merged into stripes that it has a part of
+	for b in {20..40..4}; do write $((b * 16 + b % 12)) 2; done
+	message convert
+	[ "$(counter destaged)" -gt 0 ]
+	with 5
+	before=$(sectors written 5)
+	message readd 5
+	as_written
+	message rebuild
+	all_ok
+	wrote=$(($(sectors written 5) - before))
+	echo "$wrote sectors of $share were written"
+	[ $wrote -lt $((share / 2)) ]
+	all_there 5 "${others[@]}"
+	parity_fits
+	labelled_stop
+}
+
+@test "what an SSD had lost, or is old, or is another's, does not count" {
+	labelled_volume
+	run ! message readd 5
+	log_has "member 5 is used"
+	# of an earlier time
+	dd if=/dev/mapper/t-m5 of="$BATS_TEST_TMPDIR/old" bs=4k skip=64 count=1 iflag=direct status=none
+	without 4
+	run ! message readd 4
+	log_has "the table has no device for member 4"
+	with 4
+	message readd 4
+	message rebuild
+	without 5
+	with 5
+	dd if=/dev/mapper/t-m5 of="$BATS_TEST_TMPDIR/good" bs=4k skip=64 count=1 iflag=direct status=none
+	for at in 64 192; do
+		dd if="$BATS_TEST_TMPDIR/old" of=/dev/mapper/t-m5 bs=4k seek=$at count=1 oflag=direct status=none
+	done
+	run ! message readd 5
+	log_has "it is older than it was when it was used last: replace it"
+	for at in 64 192; do
+		dd if="$BATS_TEST_TMPDIR/good" of=/dev/mapper/t-m5 bs=4k seek=$at count=1 oflag=direct status=none
+	done
+	message readd 5
+	message rebuild
+	all_ok
+	failing flushes 5
+	write 0 400
+	flush
+	failing flushes
+	[ "$(states)" = ooooofoo ]
+	run ! message readd 5
+	log_has "it has lost what it had not written"
+	message replace 5
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	labelled_stop
+}
+
+# bats test_tags=smp
+@test "SSDs return under load" {
+	raid_volume 4
+	begin_load --time_based --runtime=300
+	for ssd in 2 5; do
+		in_place=$(counter in_place)
+		dead $ssd
+		wait_for 60 states_have_failed
+		dead
+		wait_for 30 more_in_place
+		[ $ssd -eq 2 ] || message rebuild
+		message replace $ssd
+		in_place=$(counter in_place)
+		wait_for 60 more_in_place
+		until message rebuild; do sleep 0.1; done
+		all_ok
+	done
+	end_load
+	[ "$(mode)" = rw ]
+	before=$(sum 0)
+	message convert
+	[ "$(sum 0)" = "$before" ]
+	parity_fits
+	for ssd in 2 5 "${others[@]}"; do
+		failing reads "$ssd"
+		[ "$(sum 0)" = "$before" ]
+	done
+}
+states_have_failed() { [[ "$(states)" = *f* ]]; }
