@@ -153,7 +153,7 @@ some_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
 	blank 2
 	message replace 2
 	write 0 200
-	message set rate_kib 512
+	message set rate_kib 2048
 	rebuilt=$(counter rebuilt)
 	message rebuild 3>&- &
 	pid=$!
@@ -253,9 +253,9 @@ cut_at() {
 
 # ---- what was on it counts ----
 
-# labelled_volume: 12 MiB, all of it in RAID stripes, of a pool with labels, as t-v0.
+# labelled_volume OPTION...: 12 MiB, all of it in RAID stripes, of a pool with labels, as t-v0.
 labelled_volume() {
-	own_metadata
+	own_metadata "$@"
 	message create_volume 0 v0 $((12 << 11)) 3 1
 	model=$BATS_TEST_TMPDIR/model
 	random $((12 << 8)) >"$model"
@@ -294,12 +294,14 @@ with() {
 }
 
 @test "an SSD that was away gets what has changed meanwhile" {
-	labelled_volume
+	# then what it has replicas of is written in place, but not on it
+	labelled_volume --spares 0
 	share=$(sectors written 5)
-	# what is in replicas may be written in place while it is away
-	write 1024 200
+	for b in {64..95}; do write $((b * 16)) 16; done
 	without 5
-	write 1060 30
+	in_place=$(counter in_place)
+	for b in {64..95}; do write $((b * 16 + b % 14)) 2; done
+	[ $(($(counter in_place) - in_place)) -eq 32 ]
 	write 0 40
 	for b in {20..40..4}; do write $((b * 16 + b % 12)) 2; done
 	as_written
@@ -329,8 +331,8 @@ with() {
 	without 5
 	write 0 40
 	message rebuild
-	# merged into stripes that it has a part of
-	for b in {20..40..4}; do write $((b * 16 + b % 12)) 2; done
+	# merged into stripes, of some of which it has what changes
+	for b in {20..188..8}; do write $((b * 16 + b % 12)) 2; done
 	message convert
 	[ "$(counter destaged)" -gt 0 ]
 	with 5

@@ -37,7 +37,7 @@ start() {
 }
 own_metadata() {
 	dm create t-meta --table "0 $meta_sectors $(meta_target)"
-	labelled_pool --metadata /dev/mapper/t-meta
+	labelled_pool --metadata /dev/mapper/t-meta "$@"
 }
 
 # record MEMBER PAGE: generation and states of one copy.
