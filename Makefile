@@ -10,7 +10,8 @@ help:
 	@echo '  modules   build the kernel modules into build/<series>/, KERNELS="$(KERNELS)"'
 	@echo '  tools     build the tools into build/tools/'
 	@echo '  unit      run the unit tests'
-	@echo '  test      set up, build, and run every test, in virtual machines'
+	@echo '  test      set up, build, and run the tests, in virtual machines'
+	@echo '  test-full the same, and all of them on each kernel'
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
 	@echo '  bench     measure, in a virtual machine'
@@ -31,6 +32,9 @@ unit:
 test:
 	tests/all
 
+test-full:
+	tests/all --full
+
 lint:
 	tests/lint
 
@@ -43,4 +47,4 @@ bench:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools unit test lint demo bench clean
+.PHONY: help setup modules tools unit test test-full lint demo bench clean
