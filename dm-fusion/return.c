@@ -8,7 +8,6 @@
 #include "commit.h"
 #include "failure.h"
 #include "mode.h"
-#include "rebuild.h"
 #include "return.h"
 #include "spare.h"
 
