@@ -18,18 +18,6 @@ test_teardown() {
 }
 degraded() { [ "$(counter degraded)" -gt 0 ]; }
 
-# all_there SSD...: what is written can be read without any one of these, which do not fail by that.
-all_there() {
-	local before ssd
-	before=$(states)
-	for ssd in "$@"; do
-		failing reads "$ssd"
-		as_written
-	done
-	failing reads
-	[ "$(states)" = "$before" ]
-}
-
 @test "what is written after an SSD has failed has all its copies" {
 	raid_volume 4
 	write 0 16
@@ -72,19 +60,12 @@ all_there() {
 	all_there "${others[@]:1}"
 }
 
-# written MEMBER: sectors, since it was made.
-written() {
-	local stat
-	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-m$1")/stat"
-	echo "${stat[6]}"
-}
-
 @test "patches that are overwritten after an SSD has failed have another place, once" {
 	raid_volume 2
-	for ssd in {0..7}; do wrote[ssd]=$(written "$ssd"); done
+	for ssd in {0..7}; do wrote[ssd]=$(sectors written "$ssd"); done
 	for b in {0..31}; do write $((b * 16 + b % 14)) 2; done
 	# one that has some of these
-	for ssd in {0..7}; do [ "$(written "$ssd")" -eq "${wrote[ssd]}" ] || break; done
+	for ssd in {0..7}; do [ "$(sectors written "$ssd")" -eq "${wrote[ssd]}" ] || break; done
 	message fail "$ssd"
 	patches=$(counter new_patch)
 	for b in {0..31}; do write $((b * 16 + b % 14)) 2; done

@@ -19,17 +19,6 @@ test_teardown() {
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 
-# all_there SSD...: what is written can be read without any one of these, which do not fail by that.
-all_there() {
-	local before ssd
-	before=$(states)
-	for ssd in "$@"; do
-		failing reads "$ssd"
-		as_written
-	done
-	failing reads
-	[ "$(states)" = "$before" ]
-}
 # blank MEMBER...: what was on these is gone.
 blank() {
 	local i
@@ -37,12 +26,6 @@ blank() {
 		perl -e 'print "\xaa" x 1048576 for 1 .. $ARGV[0]' $((member_sectors >> 11)) |
 			dd of="/dev/mapper/t-m$i" bs=1M iflag=fullblock oflag=direct status=none
 	done
-}
-# sectors read|written MEMBER, since it was made.
-sectors() {
-	local stat
-	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-m$2")/stat"
-	if [ "$1" = read ]; then echo "${stat[2]}"; else echo "${stat[6]}"; fi
 }
 # every kind of write, while some are out
 write_all_kinds() {

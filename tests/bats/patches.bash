@@ -39,6 +39,12 @@ write() {
 		seek=$(($1 << 12)) status=none || return 1
 	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
 }
+# sectors read|written MEMBER, since it was made.
+sectors() {
+	local stat
+	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-m$2")/stat"
+	if [ "$1" = read ]; then echo "${stat[2]}"; else echo "${stat[6]}"; fi
+}
 # verified OPTION...: have fio write to t-v0, and see that it is there.
 verified() {
 	fio --output-format=terse --direct=1 --ioengine=libaio --thread --verify=crc32c --verify_fatal=1 --do_verify=1 \
@@ -76,6 +82,17 @@ dead() {
 	failing reads "$@"
 	failing writes "$@"
 	failing flushes "$@"
+}
+# all_there SSD...: what is written can be read without any one of these, which do not fail by that.
+all_there() {
+	local before ssd
+	before=$(states)
+	for ssd in "$@"; do
+		failing reads "$ssd"
+		as_written
+	done
+	failing reads
+	[ "$(states)" = "$before" ]
 }
 all_work() { dmsetup message ssd0 0 reset_all; }
 
