@@ -20,6 +20,25 @@ pub enum MemberState {
     Ok,
     Missing,
     Failed,
+    /// Used again, and not all that belongs there is there yet.
+    Returning,
+}
+
+impl MemberState {
+    pub(crate) fn decode(state: u32) -> Self {
+        match state {
+            ffi::FUSION_MEMBER_OK => Self::Ok,
+            ffi::FUSION_MEMBER_MISSING => Self::Missing,
+            ffi::FUSION_MEMBER_RETURNING => Self::Returning,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The pool reads and writes it.
+    #[must_use]
+    pub fn is_used(self) -> bool {
+        matches!(self, Self::Ok | Self::Returning)
+    }
 }
 
 /// One copy of a member's record.
@@ -50,11 +69,7 @@ impl Record {
                 .state
                 .iter()
                 .take(usize::from(u16::from_le(raw.members)))
-                .map(|&state| match u32::from(state) {
-                    ffi::FUSION_MEMBER_OK => MemberState::Ok,
-                    ffi::FUSION_MEMBER_MISSING => MemberState::Missing,
-                    _ => MemberState::Failed,
-                })
+                .map(|&state| MemberState::decode(state.into()))
                 .collect(),
         };
         Some(Self {
@@ -68,7 +83,7 @@ impl Record {
             .states
             .iter()
             .enumerate()
-            .filter(|(_, state)| **state == MemberState::Ok);
+            .filter(|(_, state)| state.is_used());
         ffi::fusion_states {
             generation: self.generation,
             used: used.fold(0, |used, (index, _)| used | 1 << index),
@@ -122,6 +137,7 @@ mod tests {
             ..Default::default()
         };
         raw.state[1] = 1;
+        raw.state[2] = 3;
         raw.state[3] = 2;
         // SAFETY: a whole record, exclusively ours.
         unsafe { ffi::fusion_record_seal(&raw mut raw) };
@@ -132,10 +148,11 @@ mod tests {
 
     #[test]
     fn states() {
-        use MemberState::{Failed, Missing, Ok};
+        use MemberState::{Failed, Missing, Ok, Returning};
         let record = Record::decode(&example(), POOL).unwrap();
         assert_eq!(record.generation, 7);
-        assert_eq!(record.states, [Ok, Missing, Ok, Failed]);
+        assert_eq!(record.states, [Ok, Missing, Returning, Failed]);
+        assert_eq!(record.states().used, 0b101);
         assert_eq!(Record::state(Some(&record), 3), Failed);
         assert_eq!(Record::state(None, 3), Ok);
     }

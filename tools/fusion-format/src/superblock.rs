@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use uuid::Uuid;
 
-use crate::ffi;
+use crate::{MemberState, ffi};
 
 /// Bytes of the metadata's first block.
 pub const SUPERBLOCK_BYTES: usize = ffi::FUSION_META_BLOCK_BYTES as usize;
@@ -18,6 +18,10 @@ pub struct Superblock {
     pub members: u16,
     pub spares: u16,
     pub block_sectors: u32,
+    /// Counts changes of the members' states, as their records do.
+    pub states_generation: u64,
+    /// By index; a nil uuid: the pool has no labels.
+    pub member: Vec<(Uuid, MemberState)>,
 }
 
 /// Checks the metadata's first block; None if it is no superblock or damaged.
@@ -38,13 +42,31 @@ pub fn decode(bytes: &[u8]) -> Option<Superblock> {
         return None;
     }
     let uuid = bytes.get(offset_of!(ffi::fusion_disk_super, pool_uuid)..)?;
+    let members = field!(u16, members);
+    let member = (0..usize::from(members.min(ffi::FUSION_MAX_MEMBERS as u16)))
+        .map(|index| decode_member(bytes, index))
+        .collect::<Option<_>>()?;
     Some(Superblock {
         pool_uuid: Uuid::from_bytes(*uuid.first_chunk()?),
         transaction_id: field!(u64, transaction_id),
-        members: field!(u16, members),
+        members,
         spares: field!(u16, spares),
         block_sectors: field!(u32, block_sectors),
+        states_generation: field!(u64, states_generation),
+        member,
     })
+}
+
+fn decode_member(bytes: &[u8], index: usize) -> Option<(Uuid, MemberState)> {
+    let at =
+        offset_of!(ffi::fusion_disk_super, member) + index * size_of::<ffi::fusion_disk_member>();
+    let uuid = bytes.get(at + offset_of!(ffi::fusion_disk_member, uuid)..)?;
+    let state = bytes.get(at + offset_of!(ffi::fusion_disk_member, state)..)?;
+    let state = u32::from_le_bytes(state.first_chunk().copied()?);
+    Some((
+        Uuid::from_bytes(uuid.first_chunk().copied()?),
+        MemberState::decode(state),
+    ))
 }
 
 /// The kernel's `dm_bm_checksum`: CRC-32C without the final inversion, exclusive-or'd
@@ -74,6 +96,17 @@ mod tests {
             offset_of!(ffi::fusion_disk_super, pool_uuid),
             &Uuid::from_u128(5).into_bytes(),
         );
+        put(
+            offset_of!(ffi::fusion_disk_super, members),
+            &2u16.to_le_bytes(),
+        );
+        let second =
+            offset_of!(ffi::fusion_disk_super, member) + size_of::<ffi::fusion_disk_member>();
+        put(second, &Uuid::from_u128(6).into_bytes());
+        put(
+            second + offset_of!(ffi::fusion_disk_member, state),
+            &3u32.to_le_bytes(),
+        );
         let csum = checksum(&bytes[4..]);
         bytes[..4].copy_from_slice(&csum.to_le_bytes());
         bytes
@@ -84,6 +117,13 @@ mod tests {
         let superblock = decode(&example()).unwrap();
         assert_eq!(superblock.transaction_id, 77);
         assert_eq!(superblock.pool_uuid, Uuid::from_u128(5));
+        assert_eq!(
+            superblock.member,
+            [
+                (Uuid::nil(), MemberState::Ok),
+                (Uuid::from_u128(6), MemberState::Returning)
+            ]
+        );
     }
 
     #[test]

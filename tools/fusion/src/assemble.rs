@@ -5,11 +5,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use fusion_format::superblock::Superblock;
 use fusion_format::{Label, MemberState, Record};
 use uuid::Uuid;
 
 use crate::block;
 use crate::devno::DevNo;
+use crate::mirror::{self, RaidSuper};
 
 /// A device with a good label.
 #[derive(Clone, Debug)]
@@ -21,6 +23,15 @@ pub struct FoundMember {
     /// The other copy of its label is damaged or old.
     pub differs: bool,
     pub record: Option<Record>,
+    /// None: its label has no leg of the metadata.
+    pub slice: Option<FoundSlice>,
+}
+
+/// What is in a slice of the metadata.
+#[derive(Clone, Debug, Default)]
+pub struct FoundSlice {
+    pub raid: Option<RaidSuper>,
+    pub superblock: Option<Superblock>,
 }
 
 /// All devices whose labels name the same pool.
@@ -29,6 +40,8 @@ pub struct FoundPool {
     pub uuid: Uuid,
     pub name: String,
     pub members: Vec<FoundMember>,
+    /// Of metadata that is on a device of its own.
+    pub superblock: Option<Superblock>,
 }
 
 /// A pool that can be started.
@@ -44,6 +57,8 @@ pub struct Assembled {
     /// None at all: the metadata is on a device of its own.
     pub legs: Vec<Option<usize>>,
     pub hot_spares: Vec<FoundMember>,
+    /// Their labels have the indexes of members that other devices are.
+    pub others: Vec<FoundMember>,
 }
 
 impl FoundPool {
@@ -67,22 +82,92 @@ impl FoundPool {
 
     /// Which of the members' records counts for all of them.
     pub fn record(&self) -> Option<&Record> {
-        let mut records = vec![None; self.members.first()?.label.members.into()];
+        let mut records: Vec<Option<&Record>> =
+            vec![None; self.members.first()?.label.members.into()];
         for member in &self.members {
             let place = member
                 .label
                 .index
                 .and_then(|index| records.get_mut(usize::from(index)));
             if let Some(place) = place {
-                *place = member.record.as_ref();
+                // Of several devices that was the member which was used last.
+                let newest = place.iter().copied().chain(&member.record);
+                *place = newest.max_by_key(|record| record.generation);
             }
         }
         Record::choose(&records)
     }
 
+    /// The devices that are members, and others: when a member is replaced, there may be two
+    /// devices whose labels have its index, before the new one is the member and after it (see
+    /// replace.rs). The metadata knows which one is. Where it has a member that is used, another
+    /// device is none though that one is missing. Metadata that is older than what the members
+    /// have recorded knows nothing.
+    pub fn settle(&self) -> (Self, Vec<FoundMember>) {
+        let all = || (self.clone(), Vec::new());
+        let Some(superblock) = self.superblock() else {
+            return all();
+        };
+        let is = |member: &FoundMember, uuid: Uuid| uuid == member.label.member_uuid;
+        let counts = |member: &FoundMember| {
+            let Some(index) = member.label.index else {
+                return true;
+            };
+            let Some(&(uuid, state)) = superblock.member.get(usize::from(index)) else {
+                return true;
+            };
+            let there = |other: &FoundMember| other.label.index == Some(index) && is(other, uuid);
+            is(member, uuid)
+                || uuid.is_nil()
+                || (!state.is_used() && !self.members.iter().any(there))
+        };
+        let (members, others) = self.members.iter().cloned().partition(counts);
+        let settled = Self {
+            members,
+            ..self.clone()
+        };
+        let recorded = settled.record().map_or(0, |record| record.generation);
+        if recorded > superblock.states_generation {
+            return all();
+        }
+        (settled, others)
+    }
+
+    /// The newest of the metadata that is not known to be old.
+    fn superblock(&self) -> Option<&Superblock> {
+        let label = &self.members.first()?.label;
+        if label.legs == 0 {
+            return self.superblock.as_ref();
+        }
+        let record = self.record();
+        let slices: Vec<(usize, &FoundSlice)> = (0..label.legs)
+            .filter_map(|leg| {
+                let member = leg_of(self.members.iter(), leg, record)?;
+                Some((usize::from(leg), member.slice.as_ref()?))
+            })
+            .collect();
+        let supers: Vec<(usize, Option<RaidSuper>)> = slices
+            .iter()
+            .map(|(leg, slice)| (*leg, slice.raid.clone()))
+            .collect();
+        let good = mirror::good_legs(&supers);
+        slices
+            .iter()
+            .filter(|(leg, _)| good.contains(leg))
+            .filter_map(|(_, slice)| slice.superblock.as_ref())
+            .max_by_key(|superblock| (superblock.states_generation, superblock.transaction_id))
+    }
+
     /// Checks that what there is fits together, and that it is more than half of the
     /// pool, unless `force`.
     pub fn assemble(&self, force: bool) -> Result<Assembled> {
+        let (settled, others) = self.settle();
+        let mut pool = settled.assemble_settled(force)?;
+        pool.others = others;
+        Ok(pool)
+    }
+
+    fn assemble_settled(&self, force: bool) -> Result<Assembled> {
         self.check_agreement()?;
         self.check_indexes()?;
         let Some(first) = self.members.first() else {
@@ -107,6 +192,7 @@ impl FoundPool {
             members,
             legs,
             hot_spares,
+            others: Vec::new(),
         })
     }
 
@@ -123,7 +209,7 @@ impl FoundPool {
             .members
             .iter()
             .filter_map(|member| member.label.index)
-            .filter(|&index| Record::state(record, index.into()) == MemberState::Ok)
+            .filter(|&index| Record::state(record, index.into()).is_used())
             .count();
         if used * 2 > label.members.into() || force {
             return Ok(());
@@ -217,26 +303,20 @@ impl FoundPool {
         if label.legs == 0 {
             return Ok(Vec::new());
         }
-        let used = |index: usize| Record::state(record, index) == MemberState::Ok;
         let missing = self.missing();
-        let mut missing_legs = 0;
-        let mut legs = Vec::new();
-        for leg in 0..label.legs {
-            let index = members.iter().position(|member| {
-                member
-                    .as_ref()
-                    .is_some_and(|member| member.label.slice.leg == Some(leg))
-            });
-            if index.is_none() && missing.is_empty() {
-                bail!(
-                    "no member of pool {} has slice {leg} of its metadata: its labels were \
-                     changed by something else",
-                    self.name
-                );
-            }
-            missing_legs += usize::from(index.is_none());
-            legs.push(index.filter(|&index| used(index)));
-        }
+        let found = || members.iter().flatten();
+        let legs: Vec<Option<usize>> = (0..label.legs)
+            .map(|leg| leg_of(found(), leg, record)?.label.index.map(usize::from))
+            .collect();
+        // One that the others know to have failed is not missing.
+        let failed = found()
+            .filter_map(|member| member.slice.as_ref()?.raid.as_ref())
+            .max_by_key(|raid| raid.events)
+            .map_or(0, |raid| raid.failed);
+        let missing_legs = (0..)
+            .zip(&legs)
+            .filter(|&(leg, index)| index.is_none() && failed >> leg & 1 == 0)
+            .count();
         let there = legs.iter().flatten().count();
         if there == 0 {
             bail!(
@@ -247,7 +327,10 @@ impl FoundPool {
             );
         }
         // Which of the missing members had slices is not known.
-        let missing_used = missing.iter().filter(|&&index| used(index.into())).count();
+        let missing_used = missing
+            .iter()
+            .filter(|&&index| Record::state(record, index.into()).is_used())
+            .count();
         if there <= missing_legs.min(missing_used) && !force {
             bail!(
                 "{there} of the {} slices of the metadata of pool {} is there, and may be old (it \
@@ -260,6 +343,27 @@ impl FoundPool {
         }
         Ok(legs)
     }
+}
+
+/// The member that has a leg of the metadata. Its slice may have been made anew, since the one
+/// that had it was out: that one's label says still that it has it. Of two that are used the
+/// one counts that dm-raid has used last. A slice that it has not used yet, in a pool of which
+/// it has used others, is none.
+fn leg_of<'a>(
+    members: impl Iterator<Item = &'a FoundMember> + Clone,
+    leg: u16,
+    record: Option<&Record>,
+) -> Option<&'a FoundMember> {
+    let events = |member: &FoundMember| Some(member.slice.as_ref()?.raid.as_ref()?.events);
+    let in_use = members.clone().any(|member| events(member).is_some());
+    members
+        .filter(|member| member.label.slice.leg == Some(leg))
+        .filter(|member| {
+            let index = member.label.index.map(usize::from);
+            index.is_some_and(|index| Record::state(record, index).is_used())
+        })
+        .filter(|member| !in_use || events(member).is_some())
+        .max_by_key(|member| events(member))
 }
 
 /// "its members 2, 6"; None if none is missing.
@@ -289,7 +393,7 @@ impl Assembled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::found_pool;
+    use crate::testing::{found_pool, label};
 
     #[test]
     fn complete() {
@@ -311,14 +415,7 @@ mod tests {
     /// Members that are there, with the generations of their records; what the newest says.
     fn recorded(there: &[(u16, u64)], states: &str) -> FoundPool {
         let mut pool = found_pool();
-        let states: Vec<MemberState> = states
-            .bytes()
-            .map(|letter| match letter {
-                b'm' => MemberState::Missing,
-                b'f' => MemberState::Failed,
-                _ => MemberState::Ok,
-            })
-            .collect();
+        let states = states_of(states);
         pool.members = there
             .iter()
             .map(|&(index, generation)| FoundMember {
@@ -430,8 +527,143 @@ mod tests {
     }
 
     #[test]
-    fn lost_slices_are_named() {
-        let error = error_of(|pool| pool.members[1].label.slice.leg = None);
-        assert!(error.contains("has slice 1"), "{error}");
+    fn lost_slices_are_done_without() {
+        let mut pool = found_pool();
+        pool.members[1].label.slice.leg = None;
+        assert_eq!(pool.assemble(false).unwrap().legs, [Some(0), None, Some(2)]);
+    }
+
+    /// The pool of which the metadata is at `generation`, and has these members as they are there.
+    fn with_metadata(mut pool: FoundPool, generation: u64, states: &[MemberState]) -> FoundPool {
+        let superblock = Superblock {
+            pool_uuid: pool.uuid,
+            transaction_id: 5,
+            members: 8,
+            spares: 1,
+            block_sectors: 128,
+            states_generation: generation,
+            member: (0..8)
+                .map(|index| (label(index).member_uuid, states[usize::from(index)]))
+                .collect(),
+        };
+        for member in &mut pool.members {
+            member.slice = member.label.slice.leg.map(|_| FoundSlice {
+                raid: Some(RaidSuper {
+                    events: 3,
+                    failed: 0,
+                    recovered: true,
+                }),
+                superblock: Some(superblock.clone()),
+            });
+        }
+        pool
+    }
+
+    /// Another device with the label of a member, and another uuid.
+    fn twin_of(member: &FoundMember, record: Option<Record>) -> FoundMember {
+        let mut twin = member.clone();
+        twin.path = "/dev/twin".into();
+        twin.label.member_uuid = Uuid::from_u128(0x2000);
+        twin.record = record;
+        twin
+    }
+
+    fn states_of(letters: &str) -> Vec<MemberState> {
+        letters
+            .bytes()
+            .map(|letter| match letter {
+                b'm' => MemberState::Missing,
+                b'f' => MemberState::Failed,
+                b'r' => MemberState::Returning,
+                _ => MemberState::Ok,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_metadata_knows_who_is_a_member() {
+        let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
+        for states in ["ooooofoo", "ooooomoo", "oooooroo", "oooooooo"] {
+            let mut pool = recorded(&all, states);
+            let old = Record {
+                generation: 6,
+                states: states_of("oooooooo"),
+            };
+            let twins = [None, Some(old.clone())].map(|record| twin_of(&pool.members[5], record));
+            for twin in twins {
+                for first in [true, false] {
+                    let mut pool = with_metadata(pool.clone(), 7, &states_of(states));
+                    pool.members.insert(if first { 0 } else { 8 }, twin.clone());
+                    let assembled = pool.assemble(false).unwrap();
+                    let member = assembled.members[5].as_ref().unwrap();
+                    assert_eq!(member.path.to_str(), Some("/dev/d5"));
+                    assert_eq!(assembled.others[0].path.to_str(), Some("/dev/twin"));
+                }
+            }
+            // It is not there: another is taken for it only if it is out.
+            pool.members[5] = twin_of(&pool.members[5], Some(old));
+            let pool = with_metadata(pool, 7, &states_of(states));
+            let assembled = pool.assemble(false).unwrap();
+            let out = !states_of(states)[5].is_used();
+            assert_eq!(assembled.members[5].is_some(), out, "{states}");
+            assert_eq!(assembled.others.len(), usize::from(!out));
+            assert_eq!(Record::state(pool.settle().0.record(), 5).is_used(), !out);
+        }
+    }
+
+    #[test]
+    fn metadata_that_is_old_does_not_know_who_is_a_member() {
+        let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
+        let mut pool = with_metadata(recorded(&all, "oooooooo"), 6, &states_of("oooooooo"));
+        pool.members.push(twin_of(&pool.members[5], None));
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.contains("all claim to be member 5"), "{error}");
+    }
+
+    #[test]
+    fn a_slice_may_have_been_made_anew_elsewhere() {
+        let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
+        let mut pool = recorded(&all, "ofoooooo");
+        pool.members[6].label.slice.leg = Some(1);
+        let pool = with_metadata(pool, 7, &states_of("ofoooooo"));
+        assert_eq!(
+            pool.assemble(false).unwrap().legs,
+            [Some(0), Some(6), Some(2)]
+        );
+        // Both are used: dm-raid knows which.
+        let mut both = recorded(&all, "oooooooo");
+        both.members[6].label.slice.leg = Some(1);
+        let mut both = with_metadata(both, 7, &states_of("oooooooo"));
+        for (newer, older) in [(1, 6), (6, 1)] {
+            for (index, events) in [(newer, 4), (older, 3)] {
+                let slice = both.members[index].slice.as_mut().unwrap();
+                slice.raid.as_mut().unwrap().events = events;
+            }
+            assert_eq!(both.assemble(false).unwrap().legs[1], Some(newer));
+        }
+        // It was to be made anew: dm-raid has not begun.
+        both.members[6].slice.as_mut().unwrap().raid = None;
+        both.members[1].label.slice.leg = None;
+        assert_eq!(both.assemble(false).unwrap().legs[1], None);
+    }
+
+    #[test]
+    fn a_slice_that_is_missing_may_be_that_which_was_made_anew() {
+        // Member 0 and 1 are out, and one of their slices may be on 6.
+        let there: Vec<(u16, u64)> = [0, 1, 2, 3, 4, 5, 7].map(|index| (index, 7)).into();
+        let states = states_of("ffoooooo");
+        let mut pool = with_metadata(recorded(&there, "ffoooooo"), 7, &states);
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.contains("1 of the 3 slices"), "{error}");
+        // The one that is there knows that it is not.
+        for member in &mut pool.members {
+            if let Some(FoundSlice {
+                raid: Some(raid), ..
+            }) = &mut member.slice
+            {
+                raid.failed = 0b011;
+            }
+        }
+        assert_eq!(pool.assemble(false).unwrap().legs, [None, None, Some(2)]);
     }
 }

@@ -91,7 +91,13 @@ impl BlockDevice {
         &self.file
     }
 
+    /// What is there now: others, like the kernel, may write past the cache of the device.
     pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let (at, length) = (i64::try_from(offset)?, i64::try_from(bytes)?);
+        // SAFETY: a valid descriptor, and numbers.  It fails if that is pinned, or dirty.
+        unsafe {
+            libc::posix_fadvise(self.file.as_raw_fd(), at, length, libc::POSIX_FADV_DONTNEED);
+        }
         let mut buffer = vec![0; bytes];
         self.file
             .read_exact_at(&mut buffer, offset)

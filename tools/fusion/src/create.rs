@@ -325,6 +325,7 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
                 sectors: device.sectors,
                 differs: false,
                 record: None,
+                slice: None,
                 label: Label {
                     pool_uuid,
                     member_uuid: Uuid::new_v4(),
@@ -356,6 +357,7 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
         uuid: pool_uuid,
         name: request.name.clone(),
         members,
+        superblock: None,
     })
 }
 
@@ -367,7 +369,8 @@ pub fn destroy(scan: &Scan, pool: &FoundPool) -> Result<()> {
         let device = BlockDevice::open_exclusive(&member.path).with_context(cut_short)?;
         member::wipe(&device).with_context(cut_short)?;
     }
-    for (path, _) in scan.metadata.iter().filter(|(_, uuid)| *uuid == pool.uuid) {
+    let superblocks = scan.metadata.iter();
+    for (path, _) in superblocks.filter(|(_, superblock)| superblock.pool_uuid == pool.uuid) {
         let device = BlockDevice::open_exclusive(path).with_context(cut_short)?;
         device.zero(0, superblock::SUPERBLOCK_BYTES as u64)?;
         device.sync().with_context(cut_short)?;

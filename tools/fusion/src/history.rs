@@ -184,7 +184,7 @@ impl World {
             self.slices[leg].clone_from(metadata);
         }
         let used: Vec<usize> = (0..self.records.len())
-            .filter(|&index| there >> index & 1 == 1 && metadata.states[index] == MemberState::Ok)
+            .filter(|&index| there >> index & 1 == 1 && metadata.states[index].is_used())
             .collect();
         let count = match cut {
             Cut::Commit => return false,

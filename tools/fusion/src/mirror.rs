@@ -31,11 +31,11 @@ pub struct RaidSuper {
 }
 
 impl RaidSuper {
-    const BYTES: usize = 40;
+    pub const BYTES: usize = 40;
     const MAGIC: u32 = 0x6452_6d44;
 
     /// None: dm-raid has not been here yet.
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let u64_at = |offset: usize| {
             let field = bytes.get(offset..)?.first_chunk().copied()?;
             Some(u64::from_le_bytes(field))

@@ -361,8 +361,10 @@ impl ScanReport {
     pub fn new(scan: &Scan) -> Self {
         let mut members: Vec<ScannedMember> = Vec::new();
         for pool in &scan.pools {
-            let record = pool.record();
+            let (settled, others) = pool.settle();
+            let record = settled.record();
             for member in &pool.members {
+                let other = others.iter().any(|other| other.dev == member.dev);
                 let index = member.label.index.map(usize::from);
                 let recorded = index.map_or(MemberState::Ok, |index| Record::state(record, index));
                 members.push(ScannedMember {
@@ -375,6 +377,8 @@ impl ScanReport {
                     size_bytes: member.sectors * SECTOR_BYTES,
                     state: if pool.creating() {
                         "unfinished"
+                    } else if other {
+                        "other"
                     } else if member.differs {
                         "label-damaged"
                     } else {
@@ -382,6 +386,7 @@ impl ScanReport {
                             MemberState::Ok => "ok",
                             MemberState::Missing => "old",
                             MemberState::Failed => "failed",
+                            MemberState::Returning => "returning",
                         }
                     },
                 });

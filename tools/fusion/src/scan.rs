@@ -6,15 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use fusion_format::superblock::{self, SUPERBLOCK_BYTES};
+use fusion_format::superblock::{self, SUPERBLOCK_BYTES, Superblock};
 use fusion_format::{Label, SECTOR_BYTES};
 use uuid::Uuid;
 
-use crate::assemble::{FoundMember, FoundPool};
+use crate::assemble::{FoundMember, FoundPool, FoundSlice};
 use crate::block::{self, BlockDevice};
 use crate::devno::DevNo;
 use crate::dm;
-use crate::member::{self, Reading};
+use crate::member::{self, Found, Reading};
+use crate::mirror::RaidSuper;
 use crate::plan::UUID_PREFIX;
 
 const BLOCK_CLASS: &str = "/sys/class/block";
@@ -26,7 +27,7 @@ pub struct Scan {
     /// Devices whose labels cannot be used, and why.
     pub invalid: Vec<(PathBuf, String)>,
     /// Devices that are wholly the metadata of a pool.
-    pub metadata: Vec<(PathBuf, Uuid)>,
+    pub metadata: Vec<(PathBuf, Superblock)>,
 }
 
 /// Looks at all block devices, or at those given.
@@ -47,29 +48,54 @@ pub fn scan(only: &[PathBuf]) -> Result<Scan> {
             Err(_) => continue,
         };
         match member::read(&device)? {
-            Reading::Found(found) => members.push(FoundMember {
-                path,
-                dev: device.dev,
-                sectors: device.sectors,
-                label: found.label,
-                differs: found.differs,
-                record: found.record,
-            }),
+            Reading::Found(found) => members.push(found_member(&device, found)),
             Reading::Invalid(reason) => scan.invalid.push((path, reason)),
             Reading::Absent => {
-                if let Some(uuid) = metadata_of(&device) {
-                    scan.metadata.push((path, uuid));
+                if let Some(superblock) = superblock_at(&device, 0) {
+                    scan.metadata.push((path, superblock));
                 }
             }
         }
     }
     scan.pools = group(drop_lower_paths(members, is_held_by));
+    for pool in &mut scan.pools {
+        let mut superblocks = scan
+            .metadata
+            .iter()
+            .filter(|(_, superblock)| superblock.pool_uuid == pool.uuid);
+        // Of several nobody knows which is a copy.
+        pool.superblock = match (superblocks.next(), superblocks.next()) {
+            (Some((_, superblock)), None) => Some(superblock.clone()),
+            _ => None,
+        };
+    }
     Ok(scan)
 }
 
-fn metadata_of(device: &BlockDevice) -> Option<Uuid> {
-    let bytes = device.read_at(0, SUPERBLOCK_BYTES).ok()?;
-    Some(superblock::decode(&bytes)?.pool_uuid)
+pub fn found_member(device: &BlockDevice, found: Found) -> FoundMember {
+    let slice = found.label.slice.leg.map(|_| {
+        let slice = &found.label.slice;
+        FoundSlice {
+            raid: device
+                .read_at(slice.rmeta_offset_sectors * SECTOR_BYTES, RaidSuper::BYTES)
+                .ok()
+                .and_then(|bytes| RaidSuper::parse(&bytes)),
+            superblock: superblock_at(device, slice.offset_sectors * SECTOR_BYTES),
+        }
+    });
+    FoundMember {
+        path: device.path.clone(),
+        dev: device.dev,
+        sectors: device.sectors,
+        label: found.label,
+        differs: found.differs,
+        record: found.record,
+        slice,
+    }
+}
+
+pub fn superblock_at(device: &BlockDevice, offset: u64) -> Option<Superblock> {
+    superblock::decode(&device.read_at(offset, SUPERBLOCK_BYTES).ok()?)
 }
 
 impl Scan {
@@ -116,7 +142,7 @@ impl Scan {
         let found: Vec<&PathBuf> = self
             .metadata
             .iter()
-            .filter(|(_, uuid)| *uuid == pool)
+            .filter(|(_, superblock)| superblock.pool_uuid == pool)
             .map(|(path, _)| path)
             .collect();
         match found[..] {
@@ -212,6 +238,7 @@ fn group(members: Vec<FoundMember>) -> Vec<FoundPool> {
                 uuid: *pool_uuid,
                 name: pool_name.clone(),
                 members: Vec::new(),
+                superblock: None,
             })
             .members
             .push(member);
@@ -234,6 +261,7 @@ mod tests {
             label: label(index),
             differs: false,
             record: None,
+            slice: None,
         }
     }
 

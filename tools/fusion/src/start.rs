@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::assemble::Assembled;
+use crate::assemble::{Assembled, FoundMember};
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec, Visibility};
 use crate::interrupt;
@@ -168,6 +168,13 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
         );
     }
     repair_labels(&pool);
+    output::notes(
+        &pool
+            .others
+            .iter()
+            .map(|other| note(&pool, other))
+            .collect::<Vec<_>>(),
+    );
     let metadata = metadata_path(scan, &pool)?;
     bring_up(dm, &pool, metadata.as_deref(), force)
         .with_context(|| format!("pool {} was not started", pool.name))?
@@ -176,6 +183,17 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
         output::notes(&[format!("pool {} is started without {missing}", pool.name)]);
     }
     running::need(dm, &pool.name)
+}
+
+/// Why a device is not used.
+fn note(pool: &Assembled, other: &FoundMember) -> String {
+    let (path, name) = (other.path.display(), &pool.name);
+    let index = other.label.index.unwrap_or_default();
+    format!(
+        "{path} is not used: its label says that it is member {index} of pool {name}, but another \
+         device is. Wipe it with 'fusion device remove {name} {path}', or have it take the place \
+         of that one with 'fusion device replace {name} {index} {path}'"
+    )
 }
 
 /// A label with a damaged or outdated copy is written again.

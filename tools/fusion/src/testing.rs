@@ -48,11 +48,13 @@ pub fn found_pool() -> FoundPool {
             label: label(index),
             differs: false,
             record: None,
+            slice: None,
         })
         .collect();
     FoundPool {
         uuid: Uuid::from_u128(0xabcd),
         name: "tank".into(),
         members,
+        superblock: None,
     }
 }
