@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use fusion_format::superblock::Superblock;
-use fusion_format::{Label, MemberState, Record};
+use fusion_format::{Label, Record};
 use uuid::Uuid;
 
 use crate::block;
@@ -392,6 +392,8 @@ impl Assembled {
 
 #[cfg(test)]
 mod tests {
+    use fusion_format::MemberState;
+
     use super::*;
     use crate::testing::{found_pool, label};
 
@@ -594,6 +596,7 @@ mod tests {
                 for first in [true, false] {
                     let mut pool = with_metadata(pool.clone(), 7, &states_of(states));
                     pool.members.insert(if first { 0 } else { 8 }, twin.clone());
+                    assert_eq!(pool.record().unwrap().generation, 7);
                     let assembled = pool.assemble(false).unwrap();
                     let member = assembled.members[5].as_ref().unwrap();
                     assert_eq!(member.path.to_str(), Some("/dev/d5"));

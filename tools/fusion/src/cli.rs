@@ -29,7 +29,7 @@ pub enum Command {
     /// Create, list, resize and remove volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Fail members, and rebuild what was on them
+    /// Fail, replace and re-add members, rebuild what was on them; hot spares
     #[command(subcommand)]
     Device(DeviceCommand),
     /// Convert what is replicated to RAID stripes; interrupted, go on with it by doing it again
@@ -112,10 +112,56 @@ pub enum DeviceCommand {
         /// Its device, or its number, from 0 on
         member: String,
     },
-    /// Rebuild what was on members that have failed on the others, in the space for spares
+    /// Put another device in the place of a member, which is failed first if it is used
+    Replace {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Its device, or its number, from 0 on
+        member: String,
+        /// The device to take its place [default: a hot spare]
+        new: Option<PathBuf>,
+        /// Overwrite whatever the new device carries
+        #[arg(long)]
+        force: bool,
+        /// Do not wait until what belongs there is written
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Use a member that was out again: only what has changed since then is written to it
+    Readd {
+        /// Name or uuid of the pool
+        pool: String,
+        /// Its number, from 0 on, or its device
+        member: String,
+        /// Its device [default: the one with its label]
+        device: Option<PathBuf>,
+        /// Do not wait until what belongs there is written
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Rebuild what was on members that have failed on the others, in the space for spares, and
+    /// what belongs on those that are back
     Rebuild {
         /// Name or uuid of the pool
         pool: String,
+    },
+    /// Make a device a hot spare
+    Add {
+        /// Name or uuid of the pool
+        pool: String,
+        /// The device
+        device: PathBuf,
+        /// Overwrite whatever it carries
+        #[arg(long)]
+        force: bool,
+    },
+    /// Make a hot spare, or the device of a member that is not used, no part of the pool
+    Remove {
+        /// Name or uuid of the pool
+        pool: String,
+        /// The device, or the number of the member
+        #[arg(value_name = "DEVICE|MEMBER")]
+        which: String,
     },
 }
 
@@ -317,6 +363,9 @@ mod tests {
             "fusion volume create p v --size 1G --raid raid10",
             "fusion pool set",
             "fusion pool set p age_s=1 speed=2",
+            "fusion device replace p",
+            "fusion device add p",
+            "fusion device readd p 1 /dev/a --force",
         ] {
             assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
         }
@@ -328,6 +377,10 @@ mod tests {
             "fusion pool set p",
             "fusion pool set p age_s=1 idle_ms=0 --json",
             "fusion scan",
+            "fusion device replace p 1",
+            "fusion device replace p /dev/a /dev/b --force --no-wait",
+            "fusion device readd p 1",
+            "fusion device remove p 1",
         ] {
             assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");
         }

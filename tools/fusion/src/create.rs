@@ -20,25 +20,20 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use fusion_format::label::LABEL_AREA_BYTES;
 use fusion_format::{Label, SECTOR_BYTES, Slice, superblock};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
 use crate::block::{self, BlockDevice};
+use crate::candidate;
 use crate::dm::{self, Dm};
 use crate::geometry::{Geometry, LEGS};
 use crate::interrupt;
-use crate::member::{self, Reading};
+use crate::member;
 use crate::probe;
 use crate::running::{self, Running};
 use crate::scan::{self, Scan};
 use crate::start;
-
-/// The largest logical block that pages of 4 KiB can be written to.
-const MAX_LOGICAL_BLOCK_BYTES: u32 = 4096;
-/// Bytes at the start of the metadata that decide whether it is formatted.
-const METADATA_START_BYTES: u64 = 1 << 20;
 
 /// What `pool create` was asked for.
 pub struct Request {
@@ -82,13 +77,16 @@ pub fn create(dm: &Dm, request: &Request, notes: &mut Vec<String>) -> Result<Run
 
     interrupt::check()?;
     for device in &devices {
-        wipe(device, &geometry, request.force)?;
+        candidate::wipe(device, &slice_of(&geometry, None), request.force)?;
     }
     if let Some(device) = &metadata {
         if request.force {
             probe::wipe(device)?;
         }
-        device.zero(0, METADATA_START_BYTES.min(device.sectors * SECTOR_BYTES))?;
+        device.zero(
+            0,
+            candidate::METADATA_START_BYTES.min(device.sectors * SECTOR_BYTES),
+        )?;
         device.sync()?;
     }
 
@@ -174,52 +172,10 @@ fn open_devices(request: &Request) -> Result<Vec<BlockDevice>> {
     }
     for path in &request.devices {
         let device = BlockDevice::open_exclusive(path)?;
-        check_device(&device, request.force)?;
+        candidate::check(&device, request.force)?;
         devices.push(device);
     }
     Ok(devices)
-}
-
-fn check_device(device: &BlockDevice, force: bool) -> Result<()> {
-    let path = device.path.display();
-    if device.logical_block_bytes > MAX_LOGICAL_BLOCK_BYTES {
-        bail!(
-            "{path} has logical blocks of {} bytes, and pools need {MAX_LOGICAL_BLOCK_BYTES} or \
-             less: use another device",
-            device.logical_block_bytes
-        );
-    }
-    if device.sectors * SECTOR_BYTES <= LABEL_AREA_BYTES {
-        bail!("{path} is too small to be a member: use a larger device");
-    }
-    if force {
-        return Ok(());
-    }
-    match member::read(device)? {
-        Reading::Absent => {}
-        // Of a creation that was cut short: there is nothing on it.
-        Reading::Found(found) if found.label.creating && alone(&found.label)? => {}
-        Reading::Found(found) => bail!(
-            "{path} is a member of pool {} ({}): destroy that pool first, or give --force to \
-             overwrite it",
-            found.label.pool_name,
-            found.label.pool_uuid
-        ),
-        Reading::Invalid(reason) => {
-            bail!("{path} {reason}: give --force to overwrite it")
-        }
-    }
-    if let Some(found) = probe::recognise(device)? {
-        bail!("{path} carries {found}: give --force to overwrite it, or use another device");
-    }
-    Ok(())
-}
-
-/// Does no other label say that this one's pool is complete?
-fn alone(label: &Label) -> Result<bool> {
-    let scan = scan::scan(&[])?;
-    let known = scan.known_pools().any(|pool| pool.uuid == label.pool_uuid);
-    Ok(!known)
 }
 
 fn open_metadata(path: &Path, members: &[BlockDevice], force: bool) -> Result<BlockDevice> {
@@ -231,7 +187,7 @@ fn open_metadata(path: &Path, members: &[BlockDevice], force: bool) -> Result<Bl
         );
     }
     let device = BlockDevice::open_exclusive(path)?;
-    check_device(&device, force)?;
+    candidate::check(&device, force)?;
     if device.sectors < fusion_format::metadata::TINY_SECTORS {
         bail!(
             "{} is too small for the metadata: use a device of at least {}",
@@ -288,22 +244,14 @@ fn check_hot_spares(
     Ok(())
 }
 
-/// Step 1.
-fn wipe(device: &BlockDevice, geometry: &Geometry, force: bool) -> Result<()> {
-    if force {
-        probe::wipe(device)?;
+fn slice_of(geometry: &Geometry, leg: Option<u16>) -> Slice {
+    Slice {
+        leg,
+        rmeta_offset_sectors: geometry.rmeta_offset_sectors,
+        rmeta_sectors: geometry.rmeta_sectors,
+        offset_sectors: geometry.slice_offset_sectors,
+        sectors: geometry.slice_sectors,
     }
-    // Old labels first: nothing may take the rest for theirs.
-    member::wipe(device)?;
-    device.zero(
-        geometry.rmeta_offset_sectors * SECTOR_BYTES,
-        geometry.rmeta_sectors * SECTOR_BYTES,
-    )?;
-    device.zero(
-        geometry.slice_offset_sectors * SECTOR_BYTES,
-        METADATA_START_BYTES.min(geometry.slice_sectors * SECTOR_BYTES),
-    )?;
-    device.sync()
 }
 
 /// The new pool with the labels of step 2.
@@ -334,13 +282,7 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
                     members: u16::try_from(geometry.members)?,
                     spares: u16::try_from(geometry.spares)?,
                     legs,
-                    slice: Slice {
-                        leg: index.filter(|&index| index < legs),
-                        rmeta_offset_sectors: geometry.rmeta_offset_sectors,
-                        rmeta_sectors: geometry.rmeta_sectors,
-                        offset_sectors: geometry.slice_offset_sectors,
-                        sectors: geometry.slice_sectors,
-                    },
+                    slice: slice_of(geometry, index.filter(|&index| index < legs)),
                     block_sectors: geometry.block_sectors,
                     data_offset_sectors: geometry.data_offset_sectors,
                     data_sectors: geometry.data_sectors(),

@@ -173,21 +173,38 @@ impl Dm {
         Ok(info.device().into())
     }
 
-    /// Gives a running device the table of `spec`; the old one stays if that fails.
+    /// Gives a running device the table of `spec`. If that fails the old one is there again, and
+    /// the device runs: one step suspends, changes and resumes it, so that who is killed leaves
+    /// none suspended.
     pub fn reload(&self, spec: &Spec) -> Result<()> {
         let device = id(&spec.name)?;
         let options = spec.visibility.options();
         let what = format!("cannot change the device {}", spec.name);
+        let before = self.table(&spec.name)?;
         let log = KernelLog::open();
         self.0
             .table_load(&device, &spec.rows(), DmOptions::default())
             .map_err(|error| describe(&what, &error, log))?;
         let log = KernelLog::open();
+        let Err(error) = self.0.device_suspend(&device, options) else {
+            return Ok(());
+        };
+        let error = describe(&what, &error, log);
+        let mut start = 0;
+        let mut rows = Vec::new();
+        for target in before {
+            rows.push((start, target.sectors, target.kind, target.params));
+            start += target.sectors;
+        }
+        let log = KernelLog::open();
         self.0
-            .device_suspend(&device, options.set_flags(DmFlags::DM_SUSPEND))
+            .table_load(&device, &rows, DmOptions::default())
             .and_then(|_| self.0.device_suspend(&device, options))
-            .map_err(|error| describe(&what, &error, log))?;
-        Ok(())
+            .map_err(|again| {
+                let again = describe("it is suspended, and stays so", &again, log);
+                anyhow!("{error:#}; {again:#}")
+            })?;
+        Err(error)
     }
 
     pub fn remove(&self, name: &str, visibility: Visibility) -> Result<()> {

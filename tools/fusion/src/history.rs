@@ -7,11 +7,12 @@
 
 use std::collections::HashSet;
 
+use fusion_format::superblock::Superblock;
 use fusion_format::{MemberState, Record};
 
-use crate::assemble::{Assembled, FoundMember, FoundPool};
+use crate::assemble::{Assembled, FoundMember, FoundPool, FoundSlice};
 use crate::mirror::{RaidSuper, good_legs};
-use crate::testing::found_pool;
+use crate::testing::{found_pool, label};
 
 const LEGS: usize = 3;
 
@@ -131,11 +132,33 @@ impl World {
                 member.label.members = u16::try_from(count).unwrap();
                 FoundMember {
                     record: Some(self.records[index].clone()),
+                    slice: (index < LEGS).then(|| self.slice(index)),
                     ..member
                 }
             })
             .collect();
         pool
+    }
+
+    /// What the tools read of a slice.
+    fn slice(&self, leg: usize) -> FoundSlice {
+        let metadata = &self.slices[leg];
+        let states = metadata.states.iter().copied();
+        FoundSlice {
+            raid: Some(self.raid[leg].clone()),
+            superblock: Some(Superblock {
+                pool_uuid: found_pool().uuid,
+                transaction_id: metadata.version,
+                members: u16::try_from(self.records.len()).unwrap(),
+                spares: 1,
+                block_sectors: 128,
+                states_generation: metadata.generation,
+                member: (0..)
+                    .map(|index| label(index).member_uuid)
+                    .zip(states)
+                    .collect(),
+            }),
+        }
     }
 
     /// dm-raid starts on the legs that are there, and reads the good ones, which these are.

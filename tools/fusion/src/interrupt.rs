@@ -14,6 +14,15 @@ const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// From here on signals wait. Called before any thread is made.
 pub fn defer() {
+    mask(libc::SIG_BLOCK);
+}
+
+/// What is left may be cut short: a signal that has waited ends it now.
+pub fn allow() {
+    mask(libc::SIG_UNBLOCK);
+}
+
+fn mask(how: libc::c_int) {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set that the others use.
     unsafe {
@@ -21,7 +30,7 @@ pub fn defer() {
         for signal in SIGNALS {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+        libc::pthread_sigmask(how, set.as_ptr(), ptr::null_mut());
     }
 }
 

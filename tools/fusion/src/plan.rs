@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use fusion_format::Label;
 use uuid::Uuid;
 
 use crate::assemble::Assembled;
@@ -56,36 +57,40 @@ pub fn volume_name(pool: &str, volume: &str) -> String {
 
 /// The linear devices over the members' slices, two for each leg that is there.
 pub fn slices(pool: &Assembled) -> Vec<Spec> {
-    let linear = |name: String, part: String, path: &Path, offset: u64, sectors: u64| Spec {
+    let there = pool.legs.iter().enumerate().filter_map(|(leg, index)| {
+        let member = pool.members[(*index)?].as_ref()?;
+        Some((leg, member))
+    });
+    there
+        .flat_map(|(leg, member)| slice(&pool.name, pool.uuid, leg, &member.path, &member.label))
+        .collect()
+}
+
+/// Those of one leg: dm-raid's superblock, and the slice.
+pub fn slice(pool: &str, uuid: Uuid, leg: usize, path: &Path, label: &Label) -> [Spec; 2] {
+    let linear = |name: String, part: String, offset: u64, sectors: u64| Spec {
         name,
-        uuid: dm_uuid(pool.uuid, &part),
+        uuid: dm_uuid(uuid, &part),
         visibility: Visibility::Private,
         sectors,
         target: "linear",
         params: format!("{} {offset}", path.display()),
     };
-    let mut specs = Vec::new();
-    for (leg, index) in pool.legs.iter().enumerate() {
-        let Some(member) = index.and_then(|index| pool.members[index].as_ref()) else {
-            continue;
-        };
-        let slice = &member.label.slice;
-        specs.push(linear(
-            rmeta_name(&pool.name, leg),
+    let slice = &label.slice;
+    [
+        linear(
+            rmeta_name(pool, leg),
             format!("fmeta_rmeta_{leg}"),
-            &member.path,
             slice.rmeta_offset_sectors,
             slice.rmeta_sectors,
-        ));
-        specs.push(linear(
-            image_name(&pool.name, leg),
+        ),
+        linear(
+            image_name(pool, leg),
             format!("fmeta_rimage_{leg}"),
-            &member.path,
             slice.offset_sectors,
             slice.sectors,
-        ));
-    }
-    specs
+        ),
+    ]
 }
 
 /// The mirror over the slices; None: the metadata is on a device of its own.

@@ -257,6 +257,22 @@ impl PoolTable {
     }
 }
 
+/// The parameters of a pool's table with other members: device and offset of those whose
+/// index `members` has; None: missing.
+pub fn with_members(params: &str, members: &[(usize, Option<(String, u64)>)]) -> String {
+    const BEFORE: usize = 5;
+    let mut fields: Vec<String> = params.split_ascii_whitespace().map(str::to_owned).collect();
+    for (index, member) in members {
+        let (device, offset) = match member {
+            Some((device, offset)) => (device.clone(), offset.to_string()),
+            None => ("-".into(), "0".into()),
+        };
+        fields[BEFORE + 2 * index] = device;
+        fields[BEFORE + 2 * index + 1] = offset;
+    }
+    fields.join(" ")
+}
+
 /// The pool device and the id in a volume's table.
 pub fn parse_volume_table(params: &str) -> Option<(DevNo, u32)> {
     let mut fields = params.split_ascii_whitespace();
@@ -267,6 +283,27 @@ pub fn parse_volume_table(params: &str) -> Option<(DevNo, u32)> {
 /// `D` failed, `-` missing.
 pub fn parse_mirror_health(params: &str) -> Option<String> {
     params.split_ascii_whitespace().nth(2).map(str::to_owned)
+}
+
+/// How far its copying is: sectors, of how many.
+pub fn parse_mirror_progress(params: &str) -> Option<(u64, u64)> {
+    let (done, total) = params.split_ascii_whitespace().nth(3)?.split_once('/')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+/// The legs in its table, their metadata and data; None: the mirror does without.
+pub fn parse_mirror_legs(params: &str) -> Option<Vec<Option<(DevNo, DevNo)>>> {
+    let mut fields = params.split_ascii_whitespace().skip(1);
+    let options: usize = fields.next()?.parse().ok()?;
+    let mut fields = fields.skip(options);
+    let legs: usize = fields.next()?.parse().ok()?;
+    let mut part = || fields.next().map(DevNo::parse);
+    (0..legs)
+        .map(|_| {
+            let (rmeta, image) = (part()?, part()?);
+            Some(rmeta.zip(image))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -359,6 +396,13 @@ mod tests {
         assert_eq!(table.members[2], None);
         assert_eq!(table.members[3].unwrap().1, 4096);
         assert_eq!(
+            with_members(
+                "253:3 128 mols 1 4 8:0 2048 8:16 2048 - 0 8:48 4096 1 error_if_no_space",
+                &[(2, Some(("/dev/x".into(), 2048))), (1, None)]
+            ),
+            "253:3 128 mols 1 4 8:0 2048 - 0 /dev/x 2048 8:48 4096 1 error_if_no_space"
+        );
+        assert_eq!(
             parse_volume_table("253:9 17"),
             Some((
                 DevNo {
@@ -377,5 +421,15 @@ mod tests {
             parse_mirror_health("raid1 3 AaD 32768/32768 idle 0 0 -").as_deref(),
             Some("AaD")
         );
+        assert_eq!(
+            parse_mirror_progress("raid1 3 AaD 128/32768 recover 0 0 -"),
+            Some((128, 32768))
+        );
+        let dev = |minor| DevNo { major: 253, minor };
+        assert_eq!(
+            parse_mirror_legs("raid1 3 0 rebuild 2 3 253:1 253:2 - - 253:5 253:6"),
+            Some(vec![Some((dev(1), dev(2))), None, Some((dev(5), dev(6)))])
+        );
+        assert_eq!(parse_mirror_legs("raid1 2 0 nosync 3 253:1"), None);
     }
 }
