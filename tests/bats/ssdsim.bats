@@ -329,6 +329,27 @@ at_least() { [ "$2" -ge "$1" ] || { echo "$2 is less than $1"; return 1; }; }
 	run ! dmsetup message ssdsim-test 0 fail_all nonsense yes
 }
 
+# What was cached then is not there either.
+@test "what was stable is saved, and put back" {
+	fill a conv=fsync
+	fill b count=1
+	dmsetup message ssdsim-test 0 save_all
+	fill c conv=fsync
+	fill d
+	for _ in 1 2; do
+		dmsetup message ssdsim-test 0 restore_all
+		[ "$(letters | count a)" -eq $pages ]
+		[ "$(field 9)" -eq 0 ]
+		blkdiscard -l 40960 $dev
+		fill e conv=fsync
+		[ "$(field 10)" -eq $pages ]
+	done
+	dmsetup message ssdsim-test 0 forget_all
+	dmsetup message ssdsim-test 0 restore_all
+	[ "$(letters | count 0)" -eq $pages ]
+	[ "$(field 10)" -eq 0 ]
+}
+
 @test "data that is not kept takes no memory" {
 	fill a
 	stored=$(field 10)

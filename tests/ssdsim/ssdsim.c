@@ -51,6 +51,9 @@
  *				nothing back, has power, takes no time, fails nothing, and
  *				keeps its data
  *	erase_all		nothing is on any device, cached or stable
+ *	save_all		keep what is stable on every device, instead of what was kept
+ *	restore_all		that is what is on them, and nothing is cached
+ *	forget_all		keep it no longer
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
@@ -123,6 +126,7 @@ struct ssd {
 	bool off;
 	struct xarray slots;
 	struct xarray bad;		/* pages that cannot be read */
+	struct xarray saved;		/* pages that were stable: these are never changed */
 	struct list_head cache;
 	unsigned long nr_cached;
 	unsigned long nr_stored;
@@ -495,6 +499,22 @@ static void ssd_release(struct ssd *ssd, unsigned long hold)
 		ssd_do(ssd, bio);
 }
 
+/* On every device, or until it fails on one. */
+static int ssd_try_all(int (*act)(struct ssd *ssd))
+{
+	struct ssd *ssd;
+	int r = 0;
+
+	mutex_lock(&ssds_lock);
+	list_for_each_entry(ssd, &ssds, list) {
+		r = act(ssd);
+		if (r)
+			break;
+	}
+	mutex_unlock(&ssds_lock);
+	return r;
+}
+
 /* On every device. */
 static void ssd_for_all(void (*act)(struct ssd *ssd))
 {
@@ -589,6 +609,65 @@ static void ssd_erase(struct ssd *ssd)
 	INIT_LIST_HEAD(&ssd->cache);
 	ssd->nr_cached = 0;
 	mutex_unlock(&ssd->lock);
+}
+
+static void ssd_forget(struct ssd *ssd)
+{
+	unsigned long index;
+	struct page *page;
+
+	mutex_lock(&ssd->lock);
+	xa_for_each(&ssd->saved, index, page) {
+		put_page(page);
+		cond_resched();
+	}
+	xa_destroy(&ssd->saved);
+	mutex_unlock(&ssd->lock);
+}
+
+static int ssd_save(struct ssd *ssd)
+{
+	struct ssd_slot *slot;
+	unsigned long index;
+	int r = 0;
+
+	ssd_forget(ssd);
+	mutex_lock(&ssd->lock);
+	xa_for_each(&ssd->slots, index, slot) {
+		if (!slot->stable)
+			continue;
+		r = xa_err(xa_store(&ssd->saved, index, slot->stable, GFP_NOIO));
+		if (r)
+			break;
+		get_page(slot->stable);
+		cond_resched();
+	}
+	mutex_unlock(&ssd->lock);
+	return r;
+}
+
+static int ssd_restore(struct ssd *ssd)
+{
+	struct ssd_slot *slot;
+	unsigned long index;
+	struct page *page;
+	int r = 0;
+
+	ssd_erase(ssd);
+	mutex_lock(&ssd->lock);
+	xa_for_each(&ssd->saved, index, page) {
+		slot = ssd_get_slot(ssd, index);
+		if (!slot) {
+			r = -ENOMEM;
+			break;
+		}
+		get_page(page);
+		slot->stable = page;
+		ssd->nr_stored++;
+		cond_resched();
+	}
+	mutex_unlock(&ssd->lock);
+	return r;
 }
 
 static void ssd_hold(struct ssd *ssd, int kind)
@@ -711,6 +790,12 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		ssd_for_all(ssd_reset);
 	} else if (!strcasecmp(argv[0], "erase_all")) {
 		ssd_for_all(ssd_erase);
+	} else if (!strcasecmp(argv[0], "save_all")) {
+		return ssd_try_all(ssd_save);
+	} else if (!strcasecmp(argv[0], "restore_all")) {
+		return ssd_try_all(ssd_restore);
+	} else if (!strcasecmp(argv[0], "forget_all")) {
+		ssd_for_all(ssd_forget);
 	} else if (!strcasecmp(argv[0], "good")) {
 		xa_destroy(&ssd->bad);
 	} else if (!strcasecmp(argv[0], "step")) {
@@ -789,6 +874,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	mutex_init(&ssd->lock);
 	xa_init(&ssd->slots);
 	xa_init(&ssd->bad);
+	xa_init(&ssd->saved);
 	INIT_LIST_HEAD(&ssd->cache);
 	spin_lock_init(&ssd->hold_lock);
 	ssd_time_init(&ssd->time);
@@ -816,6 +902,7 @@ static void ssdsim_dtr(struct dm_target *ti)
 	ssd_time_exit(&ssd->time);
 
 	ssd_erase(ssd);
+	ssd_forget(ssd);
 	xa_destroy(&ssd->bad);
 	mutex_destroy(&ssd->lock);
 	kfree(ssd);
