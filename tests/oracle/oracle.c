@@ -65,8 +65,8 @@ static const char usage_text[] =
 "       oracle verify --state FILE DEV...\n"
 "       oracle show --state FILE\n"
 "\n"
-"run     writes, flushes, discards and reads at random, and checks what it reads,\n"
-"        until I/O fails, a signal comes, or a limit is reached; then writes what\n"
+"run     writes, zeroes, flushes, discards and reads at random, and checks what it\n"
+"        reads, until I/O fails, a signal comes, or a limit is reached; then writes what\n"
 "        it knows to FILE.  If there is no FILE yet, the devices must be zeros.\n"
 "verify  checks every page after a power cut, twice; what it finds is then known\n"
 "        to be durable, and written to FILE.\n"
@@ -131,12 +131,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static u64 now = 1;
 static u64 read_issued[MAX_THREADS];	/* NEVER: the thread does not read */
 static unsigned int errors;
+/* of these, by what verify found: no write to this page; one that is over; each time another */
+static unsigned int garbage, lost, unstable;
 
 static atomic_bool stop;
 static atomic_ullong ops;
 static _Atomic(const char *) reason;
 static atomic_int reason_errno;
-static atomic_ullong count_write, count_fua, count_flush, count_discard, count_read;
+static atomic_ullong count_write, count_fua, count_flush, count_discard, count_zeroes,
+	count_read;
 
 static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *format, ...)
 {
@@ -704,6 +707,28 @@ static void do_discard(struct thread *t, unsigned int device)
 	count_discard++;
 }
 
+static void do_zeroes(struct thread *t, unsigned int device)
+{
+	struct device *d = &dev[device];
+	u64 most = max_size / PAGE < d->pages ? max_size / PAGE : d->pages;
+	u64 pages = draw_pages(t, most), start = draw_start(t, d, pages), range[2], i;
+
+	pthread_mutex_lock(&lock);
+	now++;
+	for (i = 0; i < pages; i++)
+		t->writes[i] = add_write(d, start + i, ZEROS, false, false);
+	pthread_mutex_unlock(&lock);
+
+	range[0] = start * PAGE;
+	range[1] = pages * PAGE;
+	if (ioctl(d->fd, BLKZEROOUT, range)) {
+		stop_because("zeroing failed", errno);
+		return;
+	}
+	acknowledge(t, d, start, pages);
+	count_zeroes++;
+}
+
 static void do_read(struct thread *t, unsigned int device)
 {
 	struct device *d = &dev[device];
@@ -747,7 +772,9 @@ static void *work(void *arg)
 			do_write(t, device, true);
 		else if (dice < 72)
 			do_flush(device);
-		else if (dice >= 76 || !discard_block)
+		else if (dice < 74)
+			do_zeroes(t, device);
+		else if (dice >= 78 || !discard_block)
 			do_read(t, device);
 		else
 			do_discard(t, device);
@@ -823,10 +850,11 @@ static int run(char **paths)
 			do_flush(i);
 	if (!errors)
 		state_write();
-	printf("%llu writes, %llu FUA, %llu flushes, %llu discards, %llu reads; ended by: %s%s%s\n",
+	printf("%llu writes, %llu FUA, %llu flushes, %llu discards, %llu zeroed, %llu reads; ended by: %s%s%s\n",
 	       (unsigned long long)count_write, (unsigned long long)count_fua,
 	       (unsigned long long)count_flush, (unsigned long long)count_discard,
-	       (unsigned long long)count_read, (const char *)reason,
+	       (unsigned long long)count_zeroes, (unsigned long long)count_read,
+	       (const char *)reason,
 	       reason_errno ? ": " : "", reason_errno ? strerror(reason_errno) : "");
 	return errors ? 1 : 0;
 }
@@ -855,6 +883,9 @@ static void verify_page(unsigned int device, u64 page, const char *data)
 		snprintf(text, sizeof(text), "write %" PRIu64 "%s, which cannot be here any more",
 			 seq, seq ? "" : " (zeros)");
 		wrong = text;
+		lost++;
+	} else {
+		garbage++;
 	}
 	report_page(d, page, "holds", wrong);
 }
@@ -864,11 +895,13 @@ static void verify_chunk(unsigned int device, u64 start, u64 pages, char *first,
 	u64 i;
 
 	for (i = 0; i < pages; i++) {
-		if (!again)
+		if (!again) {
 			verify_page(device, start + i, first + i * PAGE);
-		else if (memcmp(first + i * PAGE, again + i * PAGE, PAGE))
+		} else if (memcmp(first + i * PAGE, again + i * PAGE, PAGE)) {
 			report("%s page %" PRIu64 ": read twice, and it differed\n",
 			       dev[device].path, start + i);
+			unstable++;
+		}
 	}
 }
 
@@ -910,6 +943,7 @@ static int verify(char **paths)
 			verify_chunk(i, start, pages, first[i] + start * PAGE, again);
 		}
 	if (errors) {
+		printf("%u garbage, %u lost, %u unstable\n", garbage, lost, unstable);
 		printf("%u pages are wrong\n", errors);
 		return 1;
 	}
