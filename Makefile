@@ -12,6 +12,7 @@ help:
 	@echo '  unit      run the unit tests'
 	@echo '  test      set up, build, and run the tests, in virtual machines'
 	@echo '  test-full the same, and all of them on each kernel'
+	@echo '  test-power  cut the power a thousand times, in virtual machines; CUTS, SEED'
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
 	@echo '  bench     measure, in a virtual machine'
@@ -35,6 +36,9 @@ test:
 test-full:
 	tests/all --full
 
+test-power:
+	tests/power --cuts $(or $(CUTS),1000) --seed $(or $(SEED),1)
+
 lint:
 	tests/lint
 
@@ -47,4 +51,4 @@ bench:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools unit test test-full lint demo bench clean
+.PHONY: help setup modules tools unit test test-full test-power lint demo bench clean
