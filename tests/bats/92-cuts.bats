@@ -39,6 +39,7 @@ cuts() { run "$repo/build/oracle/cuts" --oracle "${fake:-$oracle}" --seed "${FUS
 		#!/bin/bash
 		[ "\$1" = verify ] || exec $oracle "\$@"
 		echo "1 garbage, 2 lost, 3 unstable"
+		echo "6 pages are wrong"
 		exit 1
 	END
 	chmod +x "$fake"

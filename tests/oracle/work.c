@@ -190,6 +190,7 @@ int oracle_verify(const struct rig *rig, const char *state, struct verified *v)
 {
 	char *argv[16] = { (char *)oracle, "verify", "--state", (char *)state };
 	char line[512];
+	u64 n[3];
 	int status;
 	FILE *f;
 
@@ -204,8 +205,11 @@ int oracle_verify(const struct rig *rig, const char *state, struct verified *v)
 	v->unreadable = status != 1;
 	f = fopen(output_path, "r");
 	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "%lu garbage, %lu lost, %lu unstable", &v->garbage, &v->lost,
-		       &v->unstable);
+		if (sscanf(line, "%lu garbage, %lu lost, %lu unstable", &n[0], &n[1], &n[2]) == 3) {
+			v->garbage = n[0];
+			v->lost = n[1];
+			v->unstable = n[2];
+		}
 	if (f)
 		fclose(f);
 	say("# verify ended with %d:", status);
