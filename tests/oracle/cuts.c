@@ -321,7 +321,7 @@ static int cut(struct life *l, enum work work)
 {
 	unsigned int at, w;
 	struct rig_status s;
-	int error;
+	int error = 0;
 
 	if (work_prepare(work, &l->random))
 		return wrong(l, "it cannot be set");
@@ -332,7 +332,10 @@ static int cut(struct life *l, enum work work)
 		return wrong(l, "the workload does not begin");
 	background_begin(&l->rig, work, &l->random);
 	sleep_ms(draw(&l->random, work == WORK_RESYNC ? instant_ms / 4 : instant_ms));
-	error = oracle_ended() ? wrong(l, "the workload has ended before") : 0;
+	if (oracle_ended()) {
+		oracle_tell();
+		error = wrong(l, "the workload has ended before");
+	}
 	at = background_at();
 	rig_cut(draw(&l->random, 1ULL << 40));
 	total.cuts++;

@@ -90,7 +90,7 @@ static int spawn(char **argv)
 	return -error;
 }
 
-static void tell_output(void)
+void oracle_tell(void)
 {
 	char line[512];
 	FILE *f = fopen(output_path, "r");
@@ -182,7 +182,7 @@ int oracle_end(const char *reason)
 	if (!status && output_has(text))
 		return 0;
 	say("# the workload ended with %d:", status);
-	tell_output();
+	oracle_tell();
 	return -EIO;
 }
 
@@ -213,7 +213,7 @@ int oracle_verify(const struct rig *rig, const char *state, struct verified *v)
 	if (f)
 		fclose(f);
 	say("# verify ended with %d:", status);
-	tell_output();
+	oracle_tell();
 	return -EIO;
 }
 

@@ -36,6 +36,8 @@ int work_prepare(enum work work, u64 *random);
 int oracle_begin(const struct rig *rig, const char *state, enum work work, u64 ops, u64 *random);
 /* Has it ended by itself? */
 bool oracle_ended(void);
+/* What it has said. */
+void oracle_tell(void);
 /* Waits for its end; -EIO unless it was by @reason ("limit": its own, "cut": errors of I/O). */
 int oracle_end(const char *reason);
 
