@@ -6,8 +6,16 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 3] = ["layout.c", "pairing.c", "codec.c"];
-const HEADERS: [&str; 5] = ["pure.h", "layout.h", "pairing.h", "format.h", "codec.h"];
+const SOURCES: [&str; 5] = ["layout.c", "pairing.c", "codec.c", "patch.c", "row.c"];
+const HEADERS: [&str; 7] = [
+    "pure.h",
+    "layout.h",
+    "pairing.h",
+    "format.h",
+    "codec.h",
+    "patch.h",
+    "row.h",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -70,6 +70,28 @@ impl Layout {
         })
     }
 
+    /// Stripes of width `width` in a band of `units`.
+    #[must_use]
+    pub fn band_stripes(&self, units: u32, width: u32) -> u32 {
+        // SAFETY: reads the layout only.
+        unsafe { ffi::fusion_band_stripes(&raw const *self.raw, units, width) }
+    }
+
+    /// Stripes in a template.
+    #[must_use]
+    pub fn template_stripes(&self) -> u32 {
+        // SAFETY: reads the layout only.
+        unsafe { ffi::fusion_template_stripes(&raw const *self.raw) }
+    }
+
+    /// The member that slot `slot` of stripe number `index` of a band is at home on, in a class
+    /// of width `width`. Both numbers are within what the class has.
+    #[must_use]
+    pub fn home_member(&self, width: u32, index: u32, slot: u32) -> u32 {
+        // SAFETY: reads the layout only.
+        unsafe { ffi::fusion_layout_home(&raw const *self.raw, width, index, slot).member }
+    }
+
     /// Chunks that a member must have so that one band fits.
     #[must_use]
     pub fn min_member_chunks(&self) -> u64 {

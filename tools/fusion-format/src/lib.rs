@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the tools know of a pool's on-disk format: member labels and records, the
-//! layout's arithmetic, the size of the metadata and the metadata superblock.
+//! layout's arithmetic, the size of the metadata, its superblock and the values of its
+//! btrees.
 //!
 //! The definitions are the module's own headers and C files; this crate only
 //! wraps them.
@@ -21,9 +22,12 @@ mod crc;
 pub mod label;
 pub mod layout;
 pub mod metadata;
+pub mod place;
 mod raw;
 pub mod record;
 pub mod superblock;
+pub mod value;
+pub mod whole;
 
 pub use label::{Label, LabelError, Slice};
 pub use layout::Layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The module's on-disk structures from bytes.
+//! The module's on-disk structures from bytes, and back.
 
 /// The structure that `bytes`, as many as it has, are.
 ///
@@ -16,4 +16,13 @@ pub unsafe fn from_bytes<T: Default>(bytes: &[u8]) -> Box<T> {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut *raw).cast::<u8>(), bytes.len());
     }
     raw
+}
+
+/// The bytes of a structure.
+///
+/// # Safety
+/// It consists of integers only, without padding.
+pub unsafe fn to_bytes<T>(raw: &T) -> Vec<u8> {
+    // SAFETY: as many bytes as it has, all initialised, as the caller says.
+    unsafe { std::slice::from_raw_parts((&raw const *raw).cast::<u8>(), size_of::<T>()) }.to_vec()
 }

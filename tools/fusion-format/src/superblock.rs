@@ -75,6 +75,15 @@ fn checksum(body: &[u8]) -> u32 {
     !crc32c::crc32c(body) ^ ffi::FUSION_SUPER_CSUM_XOR
 }
 
+/// Puts the checksum into a block.
+///
+/// # Panics
+/// If `block` is shorter than a superblock.
+pub fn seal(block: &mut [u8]) {
+    let csum = checksum(&block[size_of::<u32>()..SUPERBLOCK_BYTES]);
+    block[..size_of::<u32>()].copy_from_slice(&csum.to_le_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +116,7 @@ mod tests {
             second + offset_of!(ffi::fusion_disk_member, state),
             &3u32.to_le_bytes(),
         );
-        let csum = checksum(&bytes[4..]);
-        bytes[..4].copy_from_slice(&csum.to_le_bytes());
+        seal(&mut bytes);
         bytes
     }
 
