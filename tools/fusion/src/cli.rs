@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_valid};
@@ -19,6 +20,18 @@ pub struct Cli {
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The command line, with the command that the program's name may be.
+pub fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let program = given.next().unwrap_or_default();
+    let mut arguments = vec!["fusion".into()];
+    let name = Path::new(&program).file_name().and_then(OsStr::to_str);
+    if let Some(command) = name.and_then(|name| name.strip_prefix("fusion_")) {
+        arguments.push(command.into());
+    }
+    arguments.extend(given);
+    arguments
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,6 +61,41 @@ pub enum Command {
         /// Begin anew
         #[arg(long)]
         restart: bool,
+    },
+    /// Check the metadata of a stopped pool
+    Check(CheckArgs),
+    /// Write the metadata of a stopped pool as text
+    Dump {
+        /// Name or uuid of the pool; or a device or file that its metadata is on
+        metadata: String,
+        /// A new file to write to [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Write metadata anew, from what dump has written
+    Restore {
+        /// What dump has written
+        #[arg(short, long, value_name = "FILE")]
+        input: PathBuf,
+        /// A stopped pool, or a device, whose metadata is overwritten; or a new file, whose path has a
+        /// slash
+        #[arg(short, long, value_name = "METADATA")]
+        output: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Write what can be saved of damaged metadata anew
+    Repair {
+        /// A stopped pool; or a device or file that its metadata is on
+        #[arg(short, long, value_name = "METADATA")]
+        input: String,
+        /// Another pool or device, whose metadata is overwritten; or a new file, whose path has a slash
+        #[arg(short, long, value_name = "METADATA")]
+        output: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),
@@ -276,6 +324,30 @@ pub struct VolumeCreateArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Name or uuid of the pool; or a device or file that its metadata is on
+    pub metadata: String,
+    /// Say nothing: the exit status is the answer
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Look at the superblock only
+    #[arg(long)]
+    pub super_block_only: bool,
+    /// Look at the superblock, the volumes and the bands only
+    #[arg(long, conflicts_with = "super_block_only")]
+    pub skip_mappings: bool,
+    /// Blocks of metadata that are not used, but counted, are no error
+    #[arg(long)]
+    pub ignore_non_fatal_errors: bool,
+    /// Correct such counts
+    #[arg(long, conflicts_with_all = ["super_block_only", "skip_mappings"])]
+    pub auto_repair: bool,
+    /// If nothing is wrong: let the pool be written to again, after its metadata failed
+    #[arg(long, conflicts_with_all = ["super_block_only", "skip_mappings"])]
+    pub clear_needs_check_flag: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArgs {
     /// Name or uuid
     pub pool: String,
@@ -342,6 +414,14 @@ mod tests {
     }
 
     #[test]
+    fn named_as_a_command() {
+        let of = |line: &str| arguments(line.split(' ').map(OsString::from)).join(OsStr::new(" "));
+        assert_eq!(of("/usr/sbin/fusion_check -q p"), "fusion check -q p");
+        assert_eq!(of("fusion pool list"), "fusion pool list");
+        assert_eq!(of("./x pool list"), "fusion pool list");
+    }
+
+    #[test]
     fn block_sizes() {
         assert_eq!(block_sectors("64K"), Ok(128));
         assert_eq!(block_sectors("4096"), Ok(8));
@@ -366,6 +446,10 @@ mod tests {
             "fusion device replace p",
             "fusion device add p",
             "fusion device readd p 1 /dev/a --force",
+            "fusion check",
+            "fusion check p --skip-mappings --auto-repair",
+            "fusion restore -i x",
+            "fusion repair -o x",
         ] {
             assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
         }
@@ -381,6 +465,9 @@ mod tests {
             "fusion device replace p /dev/a /dev/b --force --no-wait",
             "fusion device readd p 1",
             "fusion device remove p 1",
+            "fusion check -q p --clear-needs-check-flag",
+            "fusion dump /dev/x -o y",
+            "fusion repair -i p -o /dev/x",
         ] {
             assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");
         }

@@ -2,6 +2,8 @@
 //! `fusion`: manages dm-fusion pools and volumes.
 //!
 //! Exit status: 0 done, 1 an error, 2 a wrong command line.
+//!
+//! Called as fusion_check, fusion_dump, fusion_restore or fusion_repair it is that command.
 
 mod ask;
 mod assemble;
@@ -23,6 +25,7 @@ mod member;
 mod membership;
 mod mirror;
 mod nodes;
+mod offline;
 mod output;
 mod plan;
 mod probe;
@@ -46,9 +49,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use commands::metadata::Silent;
 
 fn main() -> ExitCode {
-    let Cli { json, command } = Cli::parse();
+    let Cli { json, command } = Cli::parse_from(cli::arguments(std::env::args_os()));
     let result = match command {
         Command::Pool(command) => commands::pool::run(command, json),
         Command::Volume(command) => commands::volume::run(command, json),
@@ -59,11 +63,22 @@ fn main() -> ExitCode {
             repair,
             restart,
         } => commands::background::scrub(&pool, repair, restart, json),
+        Command::Check(args) => commands::metadata::check(&args, json),
+        Command::Dump { metadata, output } => {
+            commands::metadata::dump(&metadata, output.as_deref(), json)
+        }
+        Command::Restore { input, output, yes } => {
+            commands::metadata::restore(&input, &output, yes, json)
+        }
+        Command::Repair { input, output, yes } => {
+            commands::metadata::repair(&input, &output, yes, json)
+        }
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Silent>() => ExitCode::FAILURE,
         Err(error) => {
             let sentence = format!("{error:#}");
             if json {

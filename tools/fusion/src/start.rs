@@ -62,16 +62,7 @@ pub fn bring_up<'a>(
     metadata: Option<&Path>,
     force: bool,
 ) -> Result<Made<'a>> {
-    remove_leftovers(dm, pool)?;
-    let mut made = Made::new(dm);
-    for spec in plan::slices(pool) {
-        made.create(&spec)?;
-    }
-    if let Some(spec) = plan::mirror(pool) {
-        let there = |(leg, index): (usize, &Option<usize>)| index.map(|_| leg);
-        mirror::equalise(&pool.name, pool.legs.iter().enumerate().filter_map(there))?;
-        made.create(&spec)?;
-    }
+    let mut made = bring_up_metadata(dm, pool)?;
     made.create(&plan::pool(pool, metadata))?;
     if !force {
         check_redundancy(dm, pool)?;
@@ -82,6 +73,22 @@ pub fn bring_up<'a>(
         }
     }
     interrupt::check()?;
+    Ok(made)
+}
+
+/// Creates the mirror that a pool's metadata is on, and what that consists of; nothing where it
+/// has no slices.
+pub fn bring_up_metadata<'a>(dm: &'a Dm, pool: &Assembled) -> Result<Made<'a>> {
+    remove_leftovers(dm, pool)?;
+    let mut made = Made::new(dm);
+    for spec in plan::slices(pool) {
+        made.create(&spec)?;
+    }
+    if let Some(spec) = plan::mirror(pool) {
+        let there = |(leg, index): (usize, &Option<usize>)| index.map(|_| leg);
+        mirror::equalise(&pool.name, pool.legs.iter().enumerate().filter_map(there))?;
+        made.create(&spec)?;
+    }
     Ok(made)
 }
 

@@ -3,6 +3,7 @@
 
 pub mod background;
 pub mod device;
+pub mod metadata;
 pub mod pool;
 pub mod scan;
 pub mod table;
