@@ -354,7 +354,8 @@ impl Repair<'_> {
         self.last = was_last;
         for (id, volume) in lost {
             self.tell(&format!(
-                "volume {id}: its record is made again; its name is {} now, and its size {} blocks,                  which may be less than it was",
+                "volume {id}: its record is made again; its name is {} now, and its size {} blocks, \
+                 which may be less than it was",
                 volume.name, volume.blocks
             ));
             self.volumes.insert(id, volume);
@@ -663,7 +664,9 @@ impl Repair<'_> {
         if let Some(first) = raid.first() {
             let first = show_stripe(*first);
             self.tell(&format!(
-                "the records of {} stripes with parity ({first} and so on) are made again: whether                  their parity fits is not known; start the pool with all members, and let fusion                  scrub --repair write it again before one fails",
+                "the records of {} stripes with parity ({first} and so on) are made again: whether \
+                 their parity fits is not known; start the pool with all members, and let fusion \
+                 scrub --repair write it again before one fails",
                 raid.len()
             ));
         }
