@@ -270,6 +270,7 @@ int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
 			config->missing |= 1ULL << i;
 			continue;
 		}
+		config->member_bdev[i] = t->member[i].dev->bdev;
 		sectors = bdev_nr_sectors(t->member[i].dev->bdev);
 		if (sectors <= offset) {
 			ti->error = "A member ends before its data offset";

@@ -57,6 +57,8 @@ static int get_pool(struct dm_target *ti, struct pool_target *pt,
 	struct fusion_pool *pool = fusion_pool_of_device(owner);
 	int r;
 
+	if (fusion_pool_devices_in_use(pool, config, &ti->error))
+		return -EBUSY;
 	if (pool) {
 		r = check_same_pool(ti, pool, config);
 		if (r)

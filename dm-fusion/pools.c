@@ -123,13 +123,43 @@ static int pool_init_map(struct fusion_pool *pool)
 	return fusion_map_init(map);
 }
 
-static bool metadata_in_use(struct block_device *bdev)
+static bool has_member(const struct fusion_pool *pool,
+		       const struct block_device *bdev)
 {
-	struct fusion_pool *pool;
+	unsigned int i;
 
-	list_for_each_entry(pool, &pools, list)
-		if (pool->metadata_bdev == bdev)
+	for (i = 0; i < pool->layout.n; i++)
+		if (pool->member[i].bdev == bdev)
 			return true;
+	return false;
+}
+
+bool fusion_pool_devices_in_use(const struct fusion_pool *pool,
+				const struct fusion_pool_config *config,
+				char **error)
+{
+	const struct fusion_pool *other;
+	unsigned int i;
+
+	*error = NULL;
+	list_for_each_entry(other, &pools, list) {
+		if (other == pool)
+			continue;
+		if (other->metadata_bdev == config->metadata_bdev)
+			*error = "Metadata device is in use by another pool";
+		else if (has_member(other, config->metadata_bdev))
+			*error = "Metadata device is a member of another pool";
+		for (i = 0; i < config->members && !*error; i++) {
+			const struct block_device *bdev = config->member_bdev[i];
+
+			if (bdev && other->metadata_bdev == bdev)
+				*error = "A member has the metadata of another pool";
+			else if (bdev && has_member(other, bdev))
+				*error = "A member is a member of another pool, too";
+		}
+		if (*error)
+			return true;
+	}
 	return false;
 }
 
@@ -138,13 +168,10 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 				       char **error)
 {
 	struct fusion_pool *pool;
+	unsigned int i;
 	int r;
 
 	lockdep_assert_held(&fusion_pools_lock);
-	if (metadata_in_use(config->metadata_bdev)) {
-		*error = "Metadata device is in use by another pool";
-		return ERR_PTR(-EBUSY);
-	}
 	*error = "Out of memory";
 	pool = kvzalloc(sizeof(*pool), GFP_KERNEL);
 	if (!pool)
@@ -156,6 +183,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	pool->block_pages = config->block_sectors / FUSION_PAGE_SECTORS;
 	pool->unsynced_generation = 1;
 	pool->states_seen = config->states_seen;
+	/* until it is resumed they only say what is in use */
+	for (i = 0; i < config->members; i++)
+		pool->member[i].bdev = config->member_bdev[i];
 	fusion_volumes_init(pool);
 	INIT_LIST_HEAD(&pool->targets);
 	INIT_WORK(&pool->delete_work, delete_work);

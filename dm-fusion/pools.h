@@ -13,6 +13,7 @@ extern struct mutex fusion_pools_lock;
 
 struct fusion_pool_config {
 	struct block_device *metadata_bdev;
+	struct block_device *member_bdev[FUSION_MAX_MEMBERS];	/* NULL: missing */
 	u32 block_sectors;
 	unsigned int members;
 	unsigned int spares;
@@ -27,8 +28,16 @@ struct fusion_pool_config {
 };
 
 /*
+ * Is a device of @config also one of a pool other than @pool, which may be NULL?  Then
+ * *@error is a sentence for ti->error.  Device-mapper does not mind, and each would write
+ * over what is the other's.  Under fusion_pools_lock, as the next four.
+ */
+bool fusion_pool_devices_in_use(const struct fusion_pool *pool,
+				const struct fusion_pool_config *config,
+				char **error);
+/*
  * A new pool for @owner, with one reference.  On error *@error is a sentence
- * for ti->error.  Sleeps.  Under fusion_pools_lock, as the next three.
+ * for ti->error.  Sleeps.
  */
 struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 				       const struct fusion_pool_config *config,

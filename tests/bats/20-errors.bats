@@ -176,6 +176,44 @@ refused_message() {
 	refused "Metadata device is in use by another pool" "$(pool_table)"
 }
 
+# Device-mapper lets two tables have the same device.  Where a member's first page is
+# zeros, metadata would be made there.
+@test "pool: devices of another pool" {
+	make_pool
+	volume 0 2
+	random_to 0 0 256
+	flush
+	before=$(sum 0)
+	table="t-fmeta,,,rw,0 $meta_sectors linear /dev/mapper/ssd6 $(($(ssd_sectors) - meta_sectors))"
+	for i in 0 1 2 3; do
+		table+=";t-f$i,,,rw,0 65536 linear /dev/mapper/ssd$i $((128 << 11))"
+	done
+	dm create --concise "$table"
+	m=/dev/mapper/t-m f=/dev/mapper/t-f
+	three="${f}1 0 ${f}2 0 ${f}3 0 1 unlabelled"
+	refused "Metadata device is in use by another pool" \
+		"0 8 fusion-pool /dev/mapper/t-meta 128 mols 0 4 ${f}0 0 $three"
+	refused "Metadata device is a member of another pool" \
+		"0 8 fusion-pool ${m}7 128 mols 0 4 ${f}0 0 $three"
+	refused "A member is a member of another pool, too" \
+		"0 8 fusion-pool ${f}meta 128 mols 0 4 ${m}3 0 $three"
+	refused "A member has the metadata of another pool" \
+		"0 8 fusion-pool ${f}meta 128 mols 0 4 /dev/mapper/t-meta 0 $three"
+	head -c 4096 ${f}meta | cmp -n 4096 - /dev/zero
+	# also for a pool that is there, and that has not been resumed yet
+	dm create t-other --notable
+	dm load t-other --table "0 8 fusion-pool ${f}meta 128 mols 0 4 ${f}0 0 $three"
+	refused "A member is a member of another pool, too" \
+		"0 8 fusion-pool /dev/mapper/ssd7 128 mols 0 4 ${f}0 0 ${m}5 0 ${m}6 0 ${m}7 0 1 unlabelled"
+	log_mark
+	run -1 dm load t-other --table "0 8 fusion-pool ${f}meta 128 mols 0 4 ${m}3 0 $three"
+	log_has "A member is a member of another pool, too"
+	dm remove t-other
+	message convert
+	[ "$(sum 0)" = "$before" ]
+	parity_fits
+}
+
 @test "pool: a reload must describe the same pool" {
 	make_pool
 	dm create t-meta2 --table "0 $meta_sectors ssdsim"
