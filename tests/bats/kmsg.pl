@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # For each line on standard input: what the kernel has logged since the last
-# time, then a line with a full stop.
+# time, then a line with a full stop.  If the line is "skip", only that.
 
 use strict;
 use warnings;
@@ -11,6 +11,7 @@ sysopen(my $log, "/dev/kmsg", O_RDONLY | O_NONBLOCK) or die "/dev/kmsg: $!\n";
 sysseek($log, 0, 2);
 print "ready\n";
 while (<STDIN>) {
+	sysseek($log, 0, 2) if $_ eq "skip\n";
 	while (1) {
 		my $n = sysread($log, my $record, 8192);
 		# Overwritten before it was read: go on with what is there.

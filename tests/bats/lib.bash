@@ -41,6 +41,12 @@ log_update() {
 	done
 }
 
+# What came is not looked at: somebody else has done that.
+log_skip() {
+	echo skip >&"$log_in"
+	read -r _ <&"$log_out"
+}
+
 # What comes now is looked at alone.
 log_mark() {
 	log_update
