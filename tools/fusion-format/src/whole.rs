@@ -69,9 +69,13 @@ impl Class {
 pub struct Member {
     pub uuid: Uuid,
     pub state: MemberState,
-    /// The area of spares that serves it, from 1; 0: none.
+    /// Its number, that of the area of spares that serves it if there is one, from 1; 0: none.
     pub spare: u16,
     pub rebuilt: bool,
+    /// Nothing that is on it counts.
+    pub lost: bool,
+    /// The generation of the states that it had recorded, as it was used last.
+    pub left: u64,
 }
 
 /// What the stripes' records say in sum.
@@ -255,7 +259,7 @@ impl Whole {
         self.block_sectors / crate::PAGE_SECTORS
     }
 
-    /// Areas of spares that are in use, a bit each, from area 1 on.
+    /// The bits that a stripe's `spared` may have: two for each number in use.
     #[must_use]
     pub fn areas(&self) -> u8 {
         let bit = |member: &Member| 1u16.checked_shl(u32::from(member.spare)).unwrap_or(0) >> 1;
@@ -263,7 +267,7 @@ impl Whole {
             .members
             .iter()
             .fold(0, |bits, member| bits | bit(member));
-        (bits & 0xff) as u8
+        ((bits | bits << ffi::FUSION_MAX_AREAS) & 0xff) as u8
     }
 
     /// What `fusion_super_verify()` looks at, but what the members' labels say.
@@ -300,25 +304,30 @@ impl Whole {
 
     /// See `super_members_ok()`.
     fn members_ok(&self) -> bool {
-        let mut areas = 0u32;
+        let mut numbers = 0u32;
         let (mut failed, mut rebuilt) = (0, 0);
         for member in &self.members {
-            failed += u32::from(member.state != MemberState::Ok && !member.rebuilt);
-            rebuilt += u32::from(member.rebuilt);
-            if member.rebuilt && member.spare == 0 {
-                return false;
-            }
-            if member.spare == 0 {
-                continue;
-            }
-            if member.state == MemberState::Ok
+            let flagged = member.rebuilt || member.lost;
+            if member.state == MemberState::Ok && (flagged || member.spare != 0)
+                || member.state == MemberState::Returning && member.spare == 0
                 || u32::from(member.spare) > ffi::FUSION_MAX_AREAS
-                || member.spare > self.spares
-                || areas >> member.spare & 1 == 1
             {
                 return false;
             }
-            areas |= 1 << member.spare;
+            if member.rebuilt {
+                if member.spare == 0 || member.spare > self.spares {
+                    return false;
+                }
+                rebuilt += 1;
+            } else {
+                failed += u32::from(member.state != MemberState::Ok);
+            }
+            if member.spare != 0 {
+                if numbers >> member.spare & 1 == 1 {
+                    return false;
+                }
+                numbers |= 1 << member.spare;
+            }
         }
         let parities = self.classes.iter().map(|class| class.parity);
         let least = parities.min().unwrap_or(ffi::FUSION_MAX_PARITY);
@@ -398,7 +407,8 @@ impl Whole {
             to.uuid = member.uuid.into_bytes();
             to.state = state_number(member.state).to_le();
             to.spare = member.spare.to_le();
-            to.flags = u16::from(member.rebuilt).to_le();
+            to.flags = flags_of(member).to_le();
+            to.left = member.left.to_le();
         }
         // SAFETY: integers without padding.
         let mut block = unsafe { raw::to_bytes(&*raw) };
@@ -436,7 +446,7 @@ impl Whole {
 fn member(raw: &ffi::fusion_disk_member) -> Result<Member, Malformed> {
     let flags = u32::from(u16::from_le(raw.flags));
     check(
-        flags & !ffi::FUSION_MEMBER_REBUILT == 0,
+        flags & !(ffi::FUSION_MEMBER_REBUILT | ffi::FUSION_MEMBER_LOST) == 0,
         "with a damaged table of members",
     )?;
     Ok(Member {
@@ -445,11 +455,21 @@ fn member(raw: &ffi::fusion_disk_member) -> Result<Member, Malformed> {
             ffi::FUSION_MEMBER_OK => MemberState::Ok,
             ffi::FUSION_MEMBER_MISSING => MemberState::Missing,
             ffi::FUSION_MEMBER_FAILED => MemberState::Failed,
+            ffi::FUSION_MEMBER_RETURNING => MemberState::Returning,
             _ => return Err(Malformed("with a damaged table of members")),
         },
         spare: u16::from_le(raw.spare),
-        rebuilt: flags != 0,
+        rebuilt: flags & ffi::FUSION_MEMBER_REBUILT != 0,
+        lost: flags & ffi::FUSION_MEMBER_LOST != 0,
+        left: u64::from_le(raw.left),
     })
+}
+
+fn flags_of(member: &Member) -> u16 {
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    let flags = flag(member.rebuilt, ffi::FUSION_MEMBER_REBUILT)
+        | flag(member.lost, ffi::FUSION_MEMBER_LOST);
+    u16::try_from(flags).expect("the flags there are")
 }
 
 fn state_number(state: MemberState) -> u32 {
@@ -457,5 +477,6 @@ fn state_number(state: MemberState) -> u32 {
         MemberState::Ok => ffi::FUSION_MEMBER_OK,
         MemberState::Missing => ffi::FUSION_MEMBER_MISSING,
         MemberState::Failed => ffi::FUSION_MEMBER_FAILED,
+        MemberState::Returning => ffi::FUSION_MEMBER_RETURNING,
     }
 }

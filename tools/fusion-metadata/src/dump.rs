@@ -5,7 +5,7 @@
 //! dm-fusion metadata dump 1
 //! pool uuid=... transaction=7 clean=1 ...
 //! class 0 data=3 parity=1
-//! member 0 uuid=... state=ok spare=0 rebuilt=0
+//! member 0 uuid=... state=ok spare=0 rebuilt=0 lost=0 left=0
 //! band 0 class=0
 //! volume 0 name=data class=0 blocks=1024 deleting=0
 //! run 0 3 0:17:0                        blocks 0 to 2 of the volume: bases 0:17:0 to 0:17:2
@@ -188,6 +188,7 @@ pub(crate) fn state_name(state: MemberState) -> &'static str {
         MemberState::Ok => "ok",
         MemberState::Missing => "missing",
         MemberState::Failed => "failed",
+        MemberState::Returning => "returning",
     }
 }
 
@@ -280,11 +281,13 @@ impl Sink for Text<'_> {
         }
         for (index, member) in whole.members.iter().enumerate() {
             self.line(&format!(
-                "member {index} uuid={} state={} spare={} rebuilt={}",
+                "member {index} uuid={} state={} spare={} rebuilt={} lost={} left={}",
                 member.uuid,
                 state_name(member.state),
                 member.spare,
-                u8::from(member.rebuilt)
+                u8::from(member.rebuilt),
+                u8::from(member.lost),
+                member.left
             ))?;
         }
         self.whole = Some(whole.clone());

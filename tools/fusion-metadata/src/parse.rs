@@ -355,7 +355,13 @@ impl Parsing<'_> {
         let uuid = words.value("uuid")?;
         let uuid = Uuid::parse_str(uuid).map_err(|_| wrong(format!("has {uuid:?} as uuid")))?;
         let name = words.value("state")?;
-        let state = [MemberState::Ok, MemberState::Missing, MemberState::Failed]
+        let states = [
+            MemberState::Ok,
+            MemberState::Missing,
+            MemberState::Failed,
+            MemberState::Returning,
+        ];
+        let state = states
             .into_iter()
             .find(|&state| state_name(state) == name)
             .ok_or_else(|| wrong(format!("has state={name}")))?;
@@ -364,6 +370,8 @@ impl Parsing<'_> {
             state,
             spare: words.number_of("spare")?,
             rebuilt: words.flag("rebuilt")?,
+            lost: words.flag("lost")?,
+            left: words.number_of("left")?,
         });
         Ok(())
     }

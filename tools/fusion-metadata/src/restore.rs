@@ -521,7 +521,7 @@ mod tests {
             ("end\n", "", "the dump ends early"),
             ("end\n", "end\nend\n", "behind the end"),
             ("dump 1", "dump 2", "another version"),
-            ("rebuilt=0", "rebuilt=0 more=1", "at its end"),
+            ("left=0", "left=0 more=1", "at its end"),
             ("clean=1", "clean=2", "clean=2"),
             ("bands=4", "bands=0", "geometry of bands"),
             ("class=1 blocks", "class=0 blocks", "class"),

@@ -88,7 +88,7 @@ pub fn made_up(count: u32) -> String {
     for member in 0..8 {
         let _ = writeln!(
             text,
-            "member {member} uuid=00000000-0000-0000-0000-{member:012} state=ok spare=0 rebuilt=0"
+            "member {member} uuid=00000000-0000-0000-0000-{member:012} state=ok spare=0 rebuilt=0 lost=0 left=0"
         );
     }
     if count > 0 {
