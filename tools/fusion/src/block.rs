@@ -14,6 +14,8 @@ use crate::devno::DevNo;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKSSZGET: libc::c_ulong = 0x1268;
 
+/// Of the kernel's cache of a device.
+const CACHE_PAGE_BYTES: u64 = 4096;
 /// Bytes written at a time when zeroing.
 const ZERO_BYTES: usize = 1 << 20;
 
@@ -93,7 +95,10 @@ impl BlockDevice {
 
     /// What is there now: others, like the kernel, may write past the cache of the device.
     pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-        let (at, length) = (i64::try_from(offset)?, i64::try_from(bytes)?);
+        // Parts of pages would stay.
+        let first = offset / CACHE_PAGE_BYTES * CACHE_PAGE_BYTES;
+        let end = (offset + bytes as u64).next_multiple_of(CACHE_PAGE_BYTES);
+        let (at, length) = (i64::try_from(first)?, i64::try_from(end - first)?);
         // SAFETY: a valid descriptor, and numbers.  It fails if that is pinned, or dirty.
         unsafe {
             libc::posix_fadvise(self.file.as_raw_fd(), at, length, libc::POSIX_FADV_DONTNEED);
