@@ -158,34 +158,3 @@ again() {
 	done
 	failing reads
 }
-
-@test "a second SSD fails while the first one's failure is being recorded" {
-	raid_volume 4 4 2
-	for b in {0..15}; do
-		write $((b * 16)) 16
-	done
-	flush
-	udevadm settle
-	dm suspend --noflush --nolockfs t-meta
-	failing writes 1
-	write 0 128 3>&- &
-	first=$!
-	wait_for 20 tasks_in fusion_md_commit 1
-	failing writes 1 4
-	# what it writes is in a file of its own
-	mkdir "$BATS_TEST_TMPDIR/second"
-	BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR/second write 128 768 3>&- &
-	second=$!
-	stays 1 ended $second
-	running $first
-	dm resume t-meta
-	wait $first
-	wait $second
-	[ "$(states)" = ofoofooo ]
-	flush
-	power_cut lose
-	failing writes
-	again
-	[ "$(states)" = ofoofooo ]
-	as_written
-}
