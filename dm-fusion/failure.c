@@ -403,8 +403,8 @@ void fusion_failure_over(struct fusion_pool *pool, unsigned int i, u8 number)
 
 	lockdep_assert_held(&pool->commit_lock);
 	spin_lock_irq(&pool->failures.lock);
-	/* one that has failed again has one again */
-	if (super->spare[i] != number)
+	/* who has failed meanwhile, this one or another, may have it */
+	if (!memchr(super->spare, number, sizeof(super->spare)))
 		fusion_spare_unuse(&pool->space, number);
 	if (super->member[i] == FUSION_MEMBER_OK) {
 		WRITE_ONCE(pool->member[i].spared, false);

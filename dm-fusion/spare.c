@@ -117,9 +117,13 @@ u8 fusion_spares_stale(const struct fusion_space *s, u64 stripe, u8 spared)
 void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 set, u8 clear)
 {
 	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
-	u8 *spared = &b->spared[fusion_stripe_index(stripe)];
 	unsigned long flags;
+	u8 *spared;
 
+	/* its record says so when it is loaded, which is under the commit mutex, too */
+	if (!fusion_band_loaded(b))
+		return;
+	spared = &b->spared[fusion_stripe_index(stripe)];
 	spin_lock_irqsave(&b->class->lock, flags);
 	WRITE_ONCE(*spared, (*spared | set) & ~clear);
 	spin_unlock_irqrestore(&b->class->lock, flags);
@@ -190,7 +194,8 @@ static bool look_mark(struct look *look, struct fusion_space *s, struct fusion_b
 	struct fusion_spared *mark = look->mark;
 
 	mark->stale = numbers.all & bit & ~FUSION_STALE(spared);
-	if (!look->all && b->live[i] <= FUSION_LIVE_MASK)
+	/* of one that is held rows may be being written, some not on the member */
+	if (!look->all && b->live[i] <= FUSION_LIVE_MASK && !test_bit(i, b->held_bits))
 		mark->stale = 0;
 	mark->gone = areas_on(s, b, i, s->spares.member[look->number - 1]);
 	if (!mark->stale && !mark->gone)
