@@ -232,8 +232,7 @@ struct fusion_states fusion_record_states(const struct fusion_disk_record *recor
 	}
 	states.generation = le64_to_cpu(record->generation);
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
-		if (record->state[i] == FUSION_MEMBER_OK ||
-		    record->state[i] == FUSION_MEMBER_RETURNING)
+		if (fusion_state_used(record->state[i]))
 			states.used |= 1ULL << i;
 	return states;
 }

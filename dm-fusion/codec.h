@@ -96,7 +96,7 @@ const char *fusion_label_strerror(enum fusion_label_error error);
 /* What a record says of the members' states, as far as it matters which record counts. */
 struct fusion_states {
 	u64 generation;			/* 0: no record; ~0: one of a newer format */
-	u64 used;			/* members that are OK or returning, a bit each */
+	u64 used;			/* members: fusion_state_used(), a bit each */
 };
 
 /* Fill in magic, version and checksum of @record. */

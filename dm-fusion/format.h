@@ -198,6 +198,12 @@ enum fusion_member_state {
 	FUSION_MEMBER_RETURNING = 3,	/* used, and gets back what was on it */
 };
 
+/* Is one that has this state used?  The others are out. */
+static inline bool fusion_state_used(u32 state)
+{
+	return state == FUSION_MEMBER_OK || state == FUSION_MEMBER_RETURNING;
+}
+
 /* Flags of one that is not OK. */
 #define FUSION_MEMBER_REBUILT	(1U << 0)	/* nothing is nowhere any more that was on it */
 #define FUSION_MEMBER_LOST	(1U << 1)	/* nothing that is on it counts */

@@ -32,8 +32,7 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	if (pool->recorded_generation != super->states_generation)
 		pool->recorded = 0;
 	for (i = 0; i < pool->layout.n; i++)
-		if (super->member[i] == FUSION_MEMBER_OK ||
-		    super->member[i] == FUSION_MEMBER_RETURNING)
+		if (fusion_state_used(super->member[i]))
 			todo |= 1ULL << i;
 	todo &= ~pool->recorded;
 	if (!todo)

@@ -126,21 +126,14 @@ static bool super_members_ok(const struct fusion_disk_super *disk)
 	return failed + rebuilt / 2 <= parity;
 }
 
-/* Nothing is read from it: another may take its place. */
-static bool super_member_out(const struct fusion_disk_super *disk, unsigned int i)
-{
-	u32 state = le32_to_cpu(disk->member[i].state);
-
-	return state == FUSION_MEMBER_MISSING || state == FUSION_MEMBER_FAILED;
-}
-
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
 			      const u8 uuid[][FUSION_UUID_BYTES])
 {
 	unsigned int i;
 
 	for (i = 0; i < le16_to_cpu(disk->members); i++)
-		if (!super_member_out(disk, i) &&
+		/* nothing is read from one that is out: another may take its place */
+		if (fusion_state_used(le32_to_cpu(disk->member[i].state)) &&
 		    memchr_inv(uuid[i], 0, FUSION_UUID_BYTES) &&
 		    memcmp(disk->member[i].uuid, uuid[i], FUSION_UUID_BYTES))
 			return false;
