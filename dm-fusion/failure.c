@@ -27,27 +27,27 @@ static bool status_counts(blk_status_t status)
 	}
 }
 
-/* Members that are recorded as not OK. */
-static u64 failures_recorded(struct fusion_pool *pool)
+/* Members that are recorded as @state. */
+static u64 failures_in(struct fusion_pool *pool, enum fusion_member_state state)
 {
 	u64 members = 0;
 	unsigned int i;
 
 	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_md_super(pool->md)->member[i] != FUSION_MEMBER_OK)
+		if (fusion_md_super(pool->md)->member[i] == state)
 			members |= 1ULL << i;
 	return members;
 }
 
+/* Members that are recorded as not OK. */
+static u64 failures_recorded(struct fusion_pool *pool)
+{
+	return fusion_mask(0, pool->layout.n) & ~failures_in(pool, FUSION_MEMBER_OK);
+}
+
 u64 fusion_failures_returning(struct fusion_pool *pool)
 {
-	u64 members = 0;
-	unsigned int i;
-
-	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_md_super(pool->md)->member[i] == FUSION_MEMBER_RETURNING)
-			members |= 1ULL << i;
-	return members;
+	return failures_in(pool, FUSION_MEMBER_RETURNING);
 }
 
 /* Slots of a stripe that may be nowhere, if @recorded are not OK, of which @rebuilt are. */
@@ -383,6 +383,25 @@ int fusion_failures_commit(struct fusion_pool *pool)
 		r = fusion_failures_record(pool);
 	fusion_failures_end(pool, r);
 	return r;
+}
+
+int fusion_failure_number(struct fusion_pool *pool, unsigned int i)
+{
+	int r;
+
+	lockdep_assert_held(&pool->commit_lock);
+	if (fusion_md_super(pool->md)->spare[i])
+		return 0;
+	member_number(pool, i);
+	if (!fusion_md_super(pool->md)->spare[i])
+		return -EBUSY;
+	r = fusion_commit_transaction(pool);
+	if (r)
+		return r;
+	spin_lock_irq(&pool->failures.lock);
+	failure_lacks(pool, i);
+	spin_unlock_irq(&pool->failures.lock);
+	return 0;
 }
 
 void fusion_failure_in(struct fusion_pool *pool, unsigned int i)

@@ -117,6 +117,12 @@ void fusion_failures_end(struct fusion_pool *pool, int r);
 int fusion_failures_commit(struct fusion_pool *pool);
 
 /*
+ * Have a number in use for member @i, which is out: that it has, or one that is committed.  -EBUSY:
+ * none is free.  Under the commit mutex; sleeps.
+ */
+int fusion_failure_number(struct fusion_pool *pool, unsigned int i);
+
+/*
  * What there is to know of member @i, which is returning, has been recorded: it is used from
  * now on.  Under the commit mutex.
  */

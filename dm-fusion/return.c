@@ -100,25 +100,12 @@ static int return_check(struct fusion_pool *pool, unsigned int i, bool keep, con
 /* A number for member @i, if it has none.  Under the commit mutex. */
 static int return_number(struct fusion_pool *pool, unsigned int i)
 {
-	struct fusion_md_super *super = fusion_md_super(pool->md);
-	int r;
+	int r = fusion_failure_number(pool, i);
 
-	if (super->spare[i])
-		return 0;
-	super->spare[i] = fusion_spare_free(&pool->space);
-	if (!super->spare[i]) {
+	if (r == -EBUSY)
 		DMERR("%s: %u members are not OK: one of the others has to come back before member %u",
 		      fusion_pool_name(pool), FUSION_MAX_AREAS, i);
-		return -EBUSY;
-	}
-	super->incompat |= FUSION_INCOMPAT_SPARES | FUSION_INCOMPAT_STALE;
-	r = fusion_commit_transaction(pool);
-	if (r)
-		return r;
-	spin_lock_irq(&pool->failures.lock);
-	fusion_spare_use(&pool->space, i, super->spare[i]);
-	spin_unlock_irq(&pool->failures.lock);
-	return 0;
+	return r;
 }
 
 /* ---- marks ---- */
