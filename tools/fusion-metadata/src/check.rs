@@ -159,6 +159,17 @@ pub fn keys(tree: Tree, first: u64, end: Option<u64>) -> String {
     }
 }
 
+/// Which node cannot be read, why, and what is lost with it.
+pub fn damage_text(tree: Tree, damage: &Damage) -> String {
+    format!(
+        "block {}, node of the tree of {} ({}): {}",
+        damage.block,
+        tree.name(),
+        keys(tree, damage.first, damage.end),
+        damage.error
+    )
+}
+
 /// What the entry with a key is of.
 pub fn entry_name(tree: Tree, key: u64) -> String {
     let (volume, number) = (place::volume_of(key), place::block_of(key));
@@ -178,13 +189,7 @@ pub fn entry_name(tree: Tree, key: u64) -> String {
 impl Observer for Watch<'_, '_> {
     fn damage(&mut self, tree: Tree, damage: &Damage) {
         *self.damaged = true;
-        self.findings.error(&format!(
-            "block {}, node of the tree of {} ({}): {}",
-            damage.block,
-            tree.name(),
-            keys(tree, damage.first, damage.end),
-            damage.error
-        ));
+        self.findings.error(&damage_text(tree, damage));
     }
 
     fn malformed(&mut self, tree: Tree, key: u64, what: &str) {
@@ -204,22 +209,23 @@ impl Observer for Watch<'_, '_> {
 }
 
 impl Check<'_, '_> {
+    /// What `next` reads, whose trouble is a finding.
+    fn read<T>(&mut self, next: impl FnOnce(&mut Input) -> T) -> T {
+        let mut watch = Watch {
+            damaged: &mut self.damaged,
+            findings: self.findings,
+        };
+        next(&mut Input {
+            source: self.source,
+            reached: self.reached,
+            observer: &mut watch,
+        })
+    }
+
     /// Does something with each entry of a tree.
     fn each(&mut self, tree: Tree, mut work: impl FnMut(&mut Self, u64, &[u8])) {
         let mut entries = entries(self.whole, tree);
-        loop {
-            let mut watch = Watch {
-                damaged: &mut self.damaged,
-                findings: self.findings,
-            };
-            let mut input = Input {
-                source: self.source,
-                reached: self.reached,
-                observer: &mut watch,
-            };
-            let Some(key) = entries.next(&mut input) else {
-                return;
-            };
+        while let Some(key) = self.read(|input| entries.next(input)) {
             work(self, key, entries.value());
         }
     }
@@ -323,19 +329,7 @@ impl Check<'_, '_> {
 
     fn map(&mut self) {
         let mut map: Map = map_of(self.whole);
-        loop {
-            let mut watch = Watch {
-                damaged: &mut self.damaged,
-                findings: self.findings,
-            };
-            let mut input = Input {
-                source: self.source,
-                reached: self.reached,
-                observer: &mut watch,
-            };
-            let Some(mapping) = map.next(&mut input) else {
-                return;
-            };
+        while let Some(mapping) = self.read(|input| map.next(input)) {
             self.block(&mapping);
         }
     }
@@ -497,19 +491,7 @@ impl Check<'_, '_> {
 
     fn rows(&mut self) {
         let mut rows = Rows::new(entries(self.whole, Tree::Rows));
-        loop {
-            let mut watch = Watch {
-                damaged: &mut self.damaged,
-                findings: self.findings,
-            };
-            let mut input = Input {
-                source: self.source,
-                reached: self.reached,
-                observer: &mut watch,
-            };
-            let Some((key, bytes)) = rows.next(&mut input) else {
-                return;
-            };
+        while let Some((key, bytes)) = self.read(|input| rows.next(input)) {
             self.row(key, &bytes);
         }
     }

@@ -29,7 +29,7 @@ use fusion_format::value::{Band, Patch, Row, Stripe, StripeState, Volume};
 use fusion_format::whole::{Tree, Whole};
 
 use crate::blocks::Source;
-use crate::check::{self, entry_name, keys};
+use crate::check::{self, damage_text, entry_name};
 use crate::events::{Rows, Sink, entries, map_of, row_name, superblock};
 use crate::geometry::Geometry;
 use crate::map::Mapping;
@@ -63,15 +63,7 @@ impl First {
 
 impl Observer for First {
     fn damage(&mut self, tree: Tree, damage: &Damage) {
-        self.0.get_or_insert_with(|| {
-            format!(
-                "block {}, node of the tree of {} ({}): {}",
-                damage.block,
-                tree.name(),
-                keys(tree, damage.first, damage.end),
-                damage.error
-            )
-        });
+        self.0.get_or_insert_with(|| damage_text(tree, damage));
     }
 
     fn malformed(&mut self, tree: Tree, key: u64, what: &str) {
