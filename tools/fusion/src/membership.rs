@@ -68,17 +68,24 @@ impl<'a> Membership<'a> {
         self.pool.table.members[index].map(|(dev, _)| dev)
     }
 
-    /// As the kernel calls it.
-    pub fn state(&self, index: usize) -> Result<String> {
-        let status = self.pool.status(self.dm)?;
-        status
-            .and_then(|status| Some(status.members.get(index)?.state.clone()))
-            .with_context(|| format!("pool {} has failed: see the kernel's log", self.pool.name))
+    /// Of each member, as the kernel calls it. (It waits for a commit.)
+    pub fn states(&self) -> Result<Vec<String>> {
+        let status = self
+            .pool
+            .status(self.dm)?
+            .with_context(|| format!("pool {} has failed: see the kernel's log", self.pool.name))?;
+        let members = status.members.into_iter();
+        Ok(members.map(|member| member.state).collect())
     }
 
     /// It is not used.
     pub fn is_out(&self, index: usize) -> Result<bool> {
-        Ok(matches!(self.state(index)?.as_str(), "failed" | "missing"))
+        Ok(is_out(&self.state(index)?))
+    }
+
+    pub fn state(&self, index: usize) -> Result<String> {
+        let state = self.states()?.into_iter().nth(index);
+        state.with_context(|| format!("pool {} has no member {index}", self.pool.name))
     }
 
     /// The label of a device that becomes member `index`, or a hot spare.
@@ -99,10 +106,7 @@ impl<'a> Membership<'a> {
 
     /// The device, if it has the label of the pool.
     pub fn labelled(&self, device: &BlockDevice) -> Result<Option<Label>> {
-        Ok(match member::read(device)? {
-            Reading::Found(found) if found.label.pool_uuid == self.pool.uuid => Some(found.label),
-            _ => None,
-        })
+        labelled(device, self.pool.uuid)
     }
 
     /// All that have labels of the pool, whether they are in its table or not.
@@ -207,11 +211,20 @@ impl<'a> Membership<'a> {
     }
 }
 
-/// The label of that pool on a device.
-fn label_on(dev: DevNo, pool: Uuid) -> Option<Label> {
-    let device = BlockDevice::open_read(Path::new(&dm::path_of(dev).ok()?)).ok()?;
-    match member::read(&device).ok()? {
+/// What the kernel calls one that is not used.
+pub fn is_out(state: &str) -> bool {
+    matches!(state, "failed" | "missing")
+}
+
+fn labelled(device: &BlockDevice, pool: Uuid) -> Result<Option<Label>> {
+    Ok(match member::read(device)? {
         Reading::Found(found) if found.label.pool_uuid == pool => Some(found.label),
         _ => None,
-    }
+    })
+}
+
+/// The label of that pool on a device, if it can be read.
+fn label_on(dev: DevNo, pool: Uuid) -> Option<Label> {
+    let device = BlockDevice::open_read(Path::new(&dm::path_of(dev).ok()?)).ok()?;
+    labelled(&device, pool).ok()?
 }

@@ -29,7 +29,7 @@ use crate::candidate;
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec, Visibility};
 use crate::member;
-use crate::membership::Membership;
+use crate::membership::{Membership, is_out};
 use crate::output;
 use crate::plan;
 use crate::progress;
@@ -178,11 +178,11 @@ struct Used {
 
 fn used(members: &Membership) -> Result<Vec<Used>> {
     let mut used = Vec::new();
-    for index in 0..members.pool.table.members.len() {
+    for (index, state) in members.states()?.iter().enumerate() {
         let Some(dev) = members.device(index) else {
             continue;
         };
-        if !matches!(members.state(index)?.as_str(), "ok" | "returning") {
+        if is_out(state) {
             continue;
         }
         let path = PathBuf::from(dm::path_of(dev)?);
