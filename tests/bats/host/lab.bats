@@ -71,6 +71,45 @@ dies() {
 		echo 'EFLAGS: 08d2c20a' >/dev/kmsg"
 }
 
+# breaks BYTE STATUS: a kernel that dies of an int3 after that byte.
+breaks() {
+	FUSION_ACCEL=tcg run "-$2" run_vm --timeout 120 -- sh -c "
+		echo 'Oops: int3: 0000 [#1] PREEMPT SMP NOPTI' >/dev/kmsg
+		echo 'RIP: 0010:sched_clock_cpu+0x9/0x190' >/dev/kmsg
+		echo 'Code: 00 e9 b8 fe ff ff 66 53 $1 <90> e8 41 ac f0 ff' >/dev/kmsg
+		echo c >/proc/sysrq-trigger; sleep 1000"
+}
+
+@test "a breakpoint where there is none is the emulator's, one that is there is not" {
+	breaks 66 126
+	breaks cc 125
+}
+
+@test "an emulator that errs before the command begins is given another try" {
+	# A stand-in for QEMU that is one only the second time.
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	cat >"$BATS_TEST_TMPDIR/bin/qemu-system-x86_64" <<-'END'
+		#!/bin/bash
+		echo . >>"$TRIES"
+		if [ "$(wc -l <"$TRIES")" -gt "$FAILURES" ]; then
+			exec /usr/bin/qemu-system-x86_64 "$@"
+		fi
+		[[ "$*" =~ id=console,path=([^ ]*) ]]
+		cat >"${BASH_REMATCH[1]}" <<-'LOG'
+			[    2.409490] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI
+			[    2.409977] RIP: 0010:sched_clock_cpu+0x9/0x190
+			[    2.410218] Code: 00 e9 b8 fe ff ff 66 53 66 <90> e8 41 ac f0 ff
+		LOG
+	END
+	chmod +x "$BATS_TEST_TMPDIR/bin/qemu-system-x86_64"
+	export PATH="$BATS_TEST_TMPDIR/bin:$PATH" TRIES="$BATS_TEST_TMPDIR/tries" FAILURES=1
+	FUSION_ACCEL=tcg run -7 run_vm --timeout 120 -- sh -c 'exit 7'
+	[[ $output == *"another machine"* ]]
+	rm "$TRIES"
+	FAILURES=5 FUSION_ACCEL=tcg run -126 run_vm --timeout 120 -- sh -c 'exit 7'
+	[ "$(wc -l <"$TRIES")" -eq 2 ]
+}
+
 @test "the virtual machine dies with its runner" {
 	# Killed so, it cannot remove its files either.
 	TMPDIR=$BATS_TEST_TMPDIR "$BATS_TEST_DIRNAME/../../vm/run" --timeout 120 \
