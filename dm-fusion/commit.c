@@ -157,6 +157,12 @@ static int commit_apply(struct fusion_pool *pool,
 	struct fusion_seal *seal;
 	int r;
 
+	/* of the stripes as they were: who has drawn one of them since has done so later */
+	list_for_each_entry(spared, &records->spared, list) {
+		r = fusion_ledger_spare(&pool->ledger, spared);
+		if (r)
+			return r;
+	}
 	r = fusion_rows_begin(&pool->ledger, &records->rows);
 	if (!r)
 		r = fusion_map_apply(&pool->map, &pool->ledger, &records->changes,
@@ -166,11 +172,6 @@ static int commit_apply(struct fusion_pool *pool,
 	list_for_each_entry(seal, &records->seals, list) {
 		r = fusion_ledger_seal(&pool->ledger, seal->stripe,
 				       seal->written);
-		if (r)
-			return r;
-	}
-	list_for_each_entry(spared, &records->spared, list) {
-		r = fusion_ledger_spare(&pool->ledger, spared);
 		if (r)
 			return r;
 	}

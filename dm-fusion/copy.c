@@ -31,23 +31,27 @@ static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 	struct fusion_pool *pool = copy->pool;
 	struct fusion_member *m;
 	struct bio_vec vec;
+	unsigned int grace;
 	struct bio bio;
 	int r;
 
+	/* an area may serve another member once who has found a place there has left */
+	grace = fusion_grace_enter(&pool->grace);
 	bio_init(&bio, pool->member[0].bdev, &vec, 1, opf);
 	m = fusion_aim(pool, &bio, place, first);
 	__bio_add_page(&bio, virt_to_page(copy->buffer),
 		       pages << FUSION_PAGE_SHIFT, offset_in_page(copy->buffer));
 	if (fusion_member_out(m)) {
-		bio_uninit(&bio);
-		return op_is_write(opf) ? 0 : -EIO;
+		r = op_is_write(opf) ? 0 : -EIO;
+	} else {
+		fusion_member_start(m);
+		r = submit_bio_wait(&bio);
+		if (op_is_write(opf))
+			fusion_member_end_write(m);
+		else
+			fusion_member_end_read(m);
 	}
-	fusion_member_start(m);
-	r = submit_bio_wait(&bio);
-	if (op_is_write(opf))
-		fusion_member_end_write(m);
-	else
-		fusion_member_end_read(m);
+	fusion_grace_leave(&pool->grace, grace);
 	bio_uninit(&bio);
 	if (r && op_is_write(opf))
 		return fusion_failure_wait(pool, m, bio.bi_status);

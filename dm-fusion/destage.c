@@ -125,13 +125,15 @@ static int destage_draw_all(struct fusion_batch *b)
 	return 0;
 }
 
-/* What is nowhere is apart from nothing. */
+/* Of what is nowhere: it is apart from nothing, and nothing from it. */
+#define NOWHERE		(~0ULL)
+
 static u64 place_member(struct fusion_batch *b, u64 place)
 {
 	u32 member;
 
 	fusion_space_locate(&b->pool->space, place, &member);
-	return member == FUSION_NOWHERE ? ~0ULL : 1ULL << member;
+	return member == FUSION_NOWHERE ? NOWHERE : 1ULL << member;
 }
 
 /* The members that have pages of @row which parity covers, and which do not change; or are out. */
@@ -151,10 +153,12 @@ static int find_apart(struct fusion_batch *b, const struct fusion_patch *patch,
 		      unsigned int from, u64 members)
 {
 	unsigned int replicas = fusion_patch_replicas(patch), i, n;
+	u64 on;
 
 	for (i = 0; i < replicas; i++) {
 		n = (from + i) % replicas;
-		if (!(place_member(b, fusion_patch_slot(patch->at[n])) & members))
+		on = place_member(b, fusion_patch_slot(patch->at[n]));
+		if (on != NOWHERE && !(on & members))
 			return n;
 	}
 	return -1;

@@ -56,6 +56,16 @@ void fusion_epoch_exit(struct fusion_epoch_shard *shard, unsigned long flags)
 	spin_unlock_irqrestore(&shard->lock, flags);
 }
 
+void fusion_spared_enter(struct fusion_epochs *e, struct fusion_spared *spared)
+{
+	struct fusion_epoch_shard *shard;
+	unsigned long flags;
+
+	shard = fusion_epoch_enter(e, &flags);
+	list_add_tail(&spared->list, &shard->spared);
+	fusion_epoch_exit(shard, flags);
+}
+
 /* Sparse cannot count locks that are taken in a loop. */
 #ifdef __CHECKER__
 static void shards_lock(struct fusion_epochs *e);

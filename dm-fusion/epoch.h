@@ -72,10 +72,14 @@ struct fusion_row_change {
 	bool written;
 };
 
-/* Slots of a stripe are elsewhere now: rebuild.h, return.h. */
+/*
+ * Slots of a stripe are elsewhere now: rebuild.h, return.h.  It enters the epoch while nobody
+ * can draw the stripe anew.
+ */
 struct fusion_spared {
 	struct list_head list;
 	u64 stripe;
+	u64 generation;			/* of the states, from before areas or home were written */
 	/* of numbers of members, see spare.h: slots that are */
 	u8 areas;			/* in their areas, too */
 	u8 gone;			/* not in their areas any more */
@@ -108,6 +112,9 @@ void fusion_epochs_exit(struct fusion_epochs *e);
 struct fusion_epoch_shard *fusion_epoch_enter(struct fusion_epochs *e,
 					      unsigned long *flags);
 void fusion_epoch_exit(struct fusion_epoch_shard *shard, unsigned long flags);
+
+/* @spared is of the current epoch.  Any context. */
+void fusion_spared_enter(struct fusion_epochs *e, struct fusion_spared *spared);
 
 /* The records of a closed epoch, in the order of each shard. */
 struct fusion_epoch_records {

@@ -495,6 +495,7 @@ void fusion_failures_init(struct fusion_pool *pool)
 
 	spin_lock_init(&pool->failures.lock);
 	init_waitqueue_head(&pool->failures.settled);
+	mutex_init(&pool->failures.return_lock);
 	INIT_WORK(&pool->failures.work, failures_work);
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
 		bio_list_init(&pool->member[i].aside);

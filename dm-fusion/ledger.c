@@ -286,33 +286,18 @@ int fusion_ledger_row(struct fusion_ledger *ledger, u64 stripe)
 	return r;
 }
 
-/* Of @numbers, those of members that are returning. */
-static u8 numbers_returning(const struct fusion_space *s, u8 numbers)
-{
-	const struct fusion_md_super *super = fusion_md_super(s->md);
-	u8 left;
-
-	for (left = numbers; left; left &= left - 1)
-		if (super->member[s->spares.member[fusion_ctz64(left)]] !=
-		    FUSION_MEMBER_RETURNING)
-			numbers &= ~(left & -left);
-	return numbers;
-}
-
 int fusion_ledger_spare(struct fusion_ledger *ledger, const struct fusion_spared *spared)
 {
 	struct fusion_ledger_entry *e;
-	u8 home;
 	int r;
 
 	r = ledger_get(ledger, spared->stripe, &e);
 	if (r || !e->disk.live)
 		return r;
 	ledger_spare(ledger, e, spared->stale << FUSION_MAX_AREAS, spared->gone);
-	if (e->disk.state != FUSION_STRIPE_RAID)
-		return 0;
-	home = numbers_returning(ledger->space, spared->home);
-	ledger_spare(ledger, e, spared->areas, home | home << FUSION_MAX_AREAS);
+	if (spared->generation == fusion_md_super(ledger->space->md)->states_generation)
+		ledger_spare(ledger, e, spared->areas,
+			     spared->home | spared->home << FUSION_MAX_AREAS);
 	return 0;
 }
 

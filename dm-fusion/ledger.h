@@ -59,9 +59,10 @@ int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written);
  */
 int fusion_ledger_row(struct fusion_ledger *ledger, u64 stripe);
 /*
- * Slots are where @spared says, on disk and in core.  Nothing if none of the stripe is live, or,
- * but for what does not count, if it is not RAID; and what is at home only if the member is still
- * returning: if it has failed meanwhile that need not be there.
+ * Slots are where @spared says, on disk and in core.  Before what became live in the same epoch.
+ * Nothing if none of the stripe is live; and but for what does not count nothing if the members'
+ * states have changed since it was written: if one of them was out meanwhile it may have lost
+ * that, or never got it.
  */
 int fusion_ledger_spare(struct fusion_ledger *ledger, const struct fusion_spared *spared);
 /* Is anything of @stripe live? */

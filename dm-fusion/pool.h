@@ -193,6 +193,7 @@ struct fusion_failures {
 	spinlock_t lock;
 	struct work_struct work;
 	wait_queue_head_t settled;
+	struct mutex return_lock;	/* one comes back after the other; before the commit mutex */
 	u64 begun, kept;		/* members; under the commit mutex */
 	u64 absent;			/* there is no device for them; likewise */
 	/* changed under the lock, read on every write: members that */

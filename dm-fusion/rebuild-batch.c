@@ -120,16 +120,6 @@ static void batch_run(struct fusion_rebuild_batch *b, u32 rate)
 
 /* ---- the commit ---- */
 
-static void rebuild_record(struct fusion_pool *pool, struct fusion_spared *spared)
-{
-	struct fusion_epoch_shard *shard;
-	unsigned long flags;
-
-	shard = fusion_epoch_enter(&pool->epochs, &flags);
-	list_add_tail(&spared->list, &shard->spared);
-	fusion_epoch_exit(shard, flags);
-}
-
 /* What became of @item is known. */
 static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_item *item)
 {
@@ -140,11 +130,10 @@ static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_ite
 		kfree(item->spared);
 		b->found.sets += item->r == -EBUSY;
 		if (item->r != -EBUSY && item->r != -ENODATA && item->r != -EINTR &&
-		    !b->found.error)
+		    item->r != -EAGAIN && !b->found.error)
 			b->found.error = item->r;
 		return;
 	}
-	rebuild_record(pool, item->spared);
 	b->found.done++;
 	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
 	/* members may have failed since it was counted */
@@ -235,11 +224,12 @@ int fusion_rebuild_add(struct fusion_rebuild_batch *b, u64 id,
 	spared = sp ? kmalloc(sizeof(*spared), GFP_NOIO) : NULL;
 	if (!spared)
 		return -ENOMEM;
-	spared->stripe = id;
-	spared->areas = lost->areas;
-	spared->home = lost->home;
-	spared->gone = 0;
-	spared->stale = 0;
+	*spared = (struct fusion_spared) {
+		.stripe = id,
+		.generation = b->generation,
+		.areas = lost->areas,
+		.home = lost->home,
+	};
 	r = batch_pace(b);
 	if (!r)
 		r = batch_enter(b, id, lost->class);

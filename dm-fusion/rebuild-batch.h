@@ -4,8 +4,8 @@
  * do, and one commit for all of them.  See rebuild.h.
  *
  * One thread adds stripes, and enters their gates; jobs on the pool's rebuild.wq compute and
- * write what is nowhere; when all have ended the thread records what was written, commits,
- * and leaves the gates.  Who waits for a gate, or for a rate, is in no other.
+ * write what is nowhere, and record it; when all have ended the thread commits, and leaves the
+ * gates.  Who waits for a gate, or for a rate, is in no other.
  */
 #ifndef DM_FUSION_REBUILD_BATCH_H
 #define DM_FUSION_REBUILD_BATCH_H
@@ -20,7 +20,7 @@ struct fusion_rebuild_item {
 	u64 id;				/* whose gate we are in */
 	struct fusion_class *class;
 	struct fusion_stripe_pool *sp;	/* of the class */
-	struct fusion_spared *spared;	/* the change */
+	struct fusion_spared *spared;	/* the change: if r is 0 the epochs' */
 	unsigned long begin;		/* not before this, in jiffies */
 	u64 kib;			/* read and written */
 	int r;				/* of fusion_rebuild_stripe(), or -EINTR */
@@ -43,6 +43,7 @@ struct fusion_rebuild_found {
 
 struct fusion_rebuild_batch {
 	struct fusion_pool *pool;
+	u64 generation;			/* of the states, for which all is added */
 	struct fusion_rebuild_item item[FUSION_REBUILD_BATCH];
 	unsigned int count;
 	atomic_t next;			/* item that no job has */

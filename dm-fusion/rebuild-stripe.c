@@ -114,8 +114,19 @@ static int rebuild_write(struct fusion_stripe *stripe, u64 content,
 	return fusion_stripe_end(stripe);
 }
 
-static int rebuild_move(struct fusion_stripe *stripe, const struct fusion_spared *spared,
-			u64 *kib)
+/*
+ * Will what is written to members in @to be there, as @spared says?  A write to one that is out
+ * counts as done.  One that is not out now, but is later, has the states changed before: they
+ * have another generation then than @spared, which does not count (ledger.h).
+ */
+static bool rebuild_reaches(struct fusion_pool *pool, const struct fusion_spared *spared,
+			    const struct rebuild_slots *to)
+{
+	return !(to->members & fusion_members_out(pool)) && spared->generation ==
+		READ_ONCE(fusion_md_super(pool->md)->states_generation);
+}
+
+static int rebuild_move(struct fusion_stripe *stripe, struct fusion_spared *spared, u64 *kib)
 {
 	struct fusion_pool *pool = stripe->pool;
 	struct rebuild_slots to;
@@ -127,6 +138,10 @@ static int rebuild_move(struct fusion_stripe *stripe, const struct fusion_spared
 	if (r)
 		return r;
 	rebuild_look(pool, spared, &to);
+	if (!rebuild_reaches(pool, spared, &to)) {
+		fusion_grace_leave(&pool->grace, grace);
+		return -EAGAIN;
+	}
 	content = written | fusion_mask(stripe->class->d, stripe->class->p);
 	if (to.slots & content) {
 		*kib = rebuild_account(pool, spared->stripe, stripe->class,
@@ -135,12 +150,15 @@ static int rebuild_move(struct fusion_stripe *stripe, const struct fusion_spared
 	}
 	if (!r)
 		r = rebuild_write(stripe, content, &to);
+	/* by then somebody else may draw the stripe */
+	if (!r)
+		fusion_spared_enter(&pool->epochs, spared);
 	fusion_grace_leave(&pool->grace, grace);
 	/* it has died meanwhile */
 	return r == -ENODATA ? -EBUSY : r;
 }
 
-int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, const struct fusion_spared *spared,
+int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, struct fusion_spared *spared,
 			  u64 *kib)
 {
 	struct fusion_stripe *stripe = fusion_stripe_get(sp);

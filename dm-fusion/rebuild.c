@@ -61,6 +61,10 @@ static int rebuild_round(struct fusion_rebuild_batch *b)
 	u64 id;
 
 	b->found = (struct fusion_rebuild_found) { 0 };
+	/* not in the middle of a change: who was out before is out by then */
+	mutex_lock(&pool->commit_lock);
+	b->generation = fusion_md_super(pool->md)->states_generation;
+	mutex_unlock(&pool->commit_lock);
 	/* what may be nowhere must be known */
 	r = fusion_rebuild_stopping(pool) ? -EINTR :
 		fusion_space_load_all(&pool->space, &pool->commit_lock);
@@ -74,6 +78,9 @@ static int rebuild_round(struct fusion_rebuild_batch *b)
 	for (id = 0; !r && fusion_spare_next(&pool->space, &id, &lost); id++) {
 		if (fusion_rebuild_stopping(pool))
 			r = -EINTR;
+		/* what is to be done is not the same any more */
+		else if (READ_ONCE(fusion_md_super(pool->md)->states_generation) != b->generation)
+			r = -EAGAIN;
 		else if (lost.held)
 			b->found.held++;
 		else if (lost.nowhere != lost.areas)
@@ -129,7 +136,6 @@ static int rebuild_all(struct fusion_background *background)
 						rebuild.background);
 	struct fusion_rebuild_batch *b;
 	unsigned int vain = 0;
-	u64 generation;
 	int r;
 
 	b = kvmalloc(sizeof(*b), GFP_KERNEL);
@@ -137,15 +143,14 @@ static int rebuild_all(struct fusion_background *background)
 		return -ENOMEM;
 	fusion_rebuild_batch_init(b, pool);
 	do {
-		generation = READ_ONCE(fusion_md_super(pool->md)->states_generation);
 		r = rebuild_round(b);
 		if (!r)
 			r = rebuild_left(b, &vain);
 		/* this is what they wait for */
 		if (!r)
-			r = fusion_return_all(pool, &generation);
+			r = fusion_return_all(pool, &b->generation);
 		if (!r)
-			r = fusion_failures_rebuilt(pool, generation);
+			r = fusion_failures_rebuilt(pool, b->generation);
 		if (!r && b->found.stuck)
 			r = -ENOSPC;
 	} while (r == -EAGAIN && !fusion_rebuild_stopping(pool));

@@ -63,6 +63,8 @@ static const char *return_lost(struct fusion_pool *pool, unsigned int i, const u
 		return "it has lost what it had not written, or was out while too many others were";
 	if (generation < super->left[i])
 		return "it is older than it was when it was used last";
+	if (generation > super->states_generation)
+		return "it is newer than the pool, which is a copy of an earlier time then";
 	return NULL;
 }
 
@@ -74,6 +76,9 @@ static int return_check(struct fusion_pool *pool, unsigned int i, bool keep, con
 	lockdep_assert_held(&pool->commit_lock);
 	if (!fusion_pool_writable(pool))
 		return -EROFS;
+	/* suspended meanwhile */
+	if (!READ_ONCE(pool->active))
+		return -EAGAIN;
 	if (!fusion_member_out(&pool->member[i])) {
 		DMERR("%s: member %u is used: fail it first, if it is to be replaced",
 		      fusion_pool_name(pool), i);
@@ -110,26 +115,11 @@ static int return_number(struct fusion_pool *pool, unsigned int i)
 
 /* ---- marks ---- */
 
-static int return_mark(struct fusion_pool *pool, const struct fusion_spared *mark)
-{
-	struct fusion_epoch_shard *shard;
-	struct fusion_spared *spared;
-	unsigned long flags;
-
-	spared = kmemdup(mark, sizeof(*mark), GFP_NOIO);
-	if (!spared)
-		return -ENOMEM;
-	shard = fusion_epoch_enter(&pool->epochs, &flags);
-	list_add_tail(&spared->list, &shard->spared);
-	fusion_epoch_exit(shard, flags);
-	return 0;
-}
-
 /* What is on the member with @number, and does not count, is marked. */
 static int return_mark_all(struct fusion_pool *pool, u8 number, bool all)
 {
-	struct fusion_spared mark = { 0 };
 	unsigned int count = 0;
+	bool more = true;
 	u64 id;
 	int r;
 
@@ -137,9 +127,17 @@ static int return_mark_all(struct fusion_pool *pool, u8 number, bool all)
 	/* what has been done is known, so that RAID stripes are known to be that */
 	if (!r)
 		r = fusion_commit(pool);
-	for (id = 0; !r && fusion_spare_mark_next(&pool->space, &id, number, all, &mark); id++) {
-		r = return_mark(pool, &mark);
-		if (!r && ++count % RETURN_BATCH == 0)
+	for (id = 0; !r && more; id++) {
+		/* before it is marked in core: what is there, and not on disk, nobody would mark again */
+		struct fusion_spared *mark = kmalloc(sizeof(*mark), GFP_NOIO);
+
+		if (!mark)
+			return -ENOMEM;
+		more = fusion_spare_mark_next(&pool->space, &pool->epochs, &id, number, all,
+					      mark);
+		if (!more)
+			kfree(mark);
+		else if (++count % RETURN_BATCH == 0)
 			r = fusion_commit(pool);
 		if (!r && !READ_ONCE(pool->active))
 			r = -EAGAIN;
@@ -170,7 +168,8 @@ static int return_begin(struct fusion_pool *pool, unsigned int i, const u8 *uuid
 	return 0;
 }
 
-int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
+/* Under return_lock: what another marks may be less than what is to be. */
+static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	u8 uuid[FUSION_UUID_BYTES] = { 0 }, number;
@@ -178,11 +177,6 @@ int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
 	bool labelled = super->compat & FUSION_COMPAT_LABELLED;
 	int r = 0;
 
-	if (i >= pool->layout.n) {
-		DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
-		      pool->layout.n - 1, i);
-		return -EINVAL;
-	}
 	if (labelled && !(pool->failures.absent >> i & 1))
 		r = return_read(pool, i, uuid, &generation);
 	if (r)
@@ -200,7 +194,7 @@ int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
 		return r;
 	fusion_commit_quiesce(pool);
 	mutex_lock(&pool->commit_lock);
-	/* another may have been faster */
+	/* it may not be as it was */
 	r = return_check(pool, i, keep, uuid, generation);
 	if (!r)
 		r = return_begin(pool, i, uuid);
@@ -211,6 +205,21 @@ int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
 	       fusion_pool_name(pool), i, pool->member[i].bdev);
 	fusion_pool_event(pool);
 	return 0;
+}
+
+int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
+{
+	int r;
+
+	if (i >= pool->layout.n) {
+		DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
+		      pool->layout.n - 1, i);
+		return -EINVAL;
+	}
+	mutex_lock(&pool->failures.return_lock);
+	r = return_member(pool, i, keep);
+	mutex_unlock(&pool->failures.return_lock);
+	return r;
 }
 
 /* ---- all is there ---- */

@@ -143,6 +143,7 @@ struct look {
 	bool (*found)(struct look *look, struct fusion_space *s, struct fusion_band *b,
 		      u32 i);
 	struct fusion_lost *lost;
+	struct fusion_epochs *epochs;
 	struct fusion_spared *mark;
 	u8 number;
 	bool all;
@@ -193,6 +194,7 @@ static bool look_mark(struct look *look, struct fusion_space *s, struct fusion_b
 	struct numbers numbers = stripe_numbers(s, b->class, i);
 	struct fusion_spared *mark = look->mark;
 
+	*mark = (struct fusion_spared) { .stripe = fusion_stripe_id(b - s->band, i) };
 	mark->stale = numbers.all & bit & ~FUSION_STALE(spared);
 	/* of one that is held rows may be being written, some not on the member */
 	if (!look->all && b->live[i] <= FUSION_LIVE_MASK && !test_bit(i, b->held_bits))
@@ -200,8 +202,9 @@ static bool look_mark(struct look *look, struct fusion_space *s, struct fusion_b
 	mark->gone = areas_on(s, b, i, s->spares.member[look->number - 1]);
 	if (!mark->stale && !mark->gone)
 		return false;
-	mark->stripe = fusion_stripe_id(b - s->band, i);
 	fusion_stripe_spare(s, mark->stripe, mark->stale << FUSION_MAX_AREAS, mark->gone);
+	/* it is free, and can be drawn anew, only under the lock that we hold */
+	fusion_spared_enter(look->epochs, mark);
 	return true;
 }
 
@@ -257,11 +260,12 @@ bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost
 	return look_next(s, id, &look);
 }
 
-bool fusion_spare_mark_next(struct fusion_space *s, u64 *id, u8 number, bool all,
-			    struct fusion_spared *mark)
+bool fusion_spare_mark_next(struct fusion_space *s, struct fusion_epochs *epochs, u64 *id,
+			    u8 number, bool all, struct fusion_spared *mark)
 {
 	struct look look = {
 		.found = look_mark,
+		.epochs = epochs,
 		.mark = mark,
 		.number = number,
 		.all = all,

@@ -88,12 +88,12 @@ bool fusion_spare_next(struct fusion_space *s, u64 *id, struct fusion_lost *lost
 
 /*
  * The next stripe from *@id on that is in use, or was just now, and has something on the
- * member with @number that does not count: @mark->stale, at home, if @all, or as it may have been
- * written since; @mark->gone, in the areas of others.  It is marked in core.  False: there is
- * none.  As above.
+ * member with @number that does not count: at home, if @all, or as it may have been
+ * written since; and in the areas of others.  It is marked in core, and by @mark, which is the
+ * current epoch's then.  False: there is none, and @mark is the caller's.  As above.
  */
-bool fusion_spare_mark_next(struct fusion_space *s, u64 *id, u8 number, bool all,
-			    struct fusion_spared *mark);
+bool fusion_spare_mark_next(struct fusion_space *s, struct fusion_epochs *epochs, u64 *id,
+			    u8 number, bool all, struct fusion_spared *mark);
 
 /*
  * Are any of the replicas at @place, unused ones are 0, nowhere though they would not be, were

@@ -372,6 +372,61 @@ with() {
 	labelled_stop
 }
 
+is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
+
+@test "an SSD fails and returns while what belongs there is being written" {
+	raid_volume 64
+	message fail 5
+	# none of that is on it
+	write 0 $((64 << 8))
+	message replace 5
+	# half of the stripes are read from it, one after the other: 64 ms each
+	dmsetup message ssd3 0 time 0 0 1 1000
+	message set rebuild_kib 0
+	before=$(sectors read 3)
+	message rebuild 3>&- &
+	pid=$!
+	wait_for 60 is_read_from 3
+	# none of it is recorded yet
+	[ "$(counter rebuilt)" -eq 0 ]
+	message fail 5
+	message replace 5
+	ssd_time off
+	wait $pid || echo "rebuild ended with $?"
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	parity_fits
+}
+
+@test "two ask at once for an SSD to be back" {
+	labelled_volume
+	without 5
+	write 0 100
+	with 5
+	for i in {1..6}; do
+		message readd 5 3>&- &
+		pids=($!)
+		message replace 5 3>&- &
+		pids+=($!)
+		good=0
+		for pid in "${pids[@]}"; do
+			if wait "$pid"; then good=$((good + 1)); fi
+		done
+		[ $good -eq 1 ]
+		as_written
+		write 200 20
+		message fail 5
+		write 180 20
+	done
+	message readd 5
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	parity_fits
+	labelled_stop
+}
+
 # bats test_tags=smp
 @test "SSDs return under load" {
 	raid_volume 4
