@@ -62,7 +62,7 @@ int fusion_replica_read(struct fusion_reconstruct *r);
 
 /*
  * Compute it from the rest of its stripe, whose gate we are in.  -ENODATA: the last commit
- * does not know it yet; -EIO.
+ * does not know it yet, or, as it has died, any more; -EIO.
  */
 int fusion_reconstruct_stripe(struct fusion_reconstruct *r);
 

@@ -3,10 +3,11 @@
  * Reads that a member has failed: what they are to read is reconstructed
  * (reconstruct.h) in memory of our own, and copied.
  *
- * A stripe that is younger than the last commit has one made.  Replicas that could not be
- * read are written again, while we hold the block.
+ * A stripe that is younger than the last commit has one made.  One that the commit after that
+ * does not know has died since we looked for the pages: they are elsewhere by then.  Replicas
+ * that could not be read are written again, while we hold the block.
  *
- * Memory first, then the hold or the gate, then the grace reference: who has one of them
+ * Memory first, then the gate, then the hold, then the grace reference: who has one of them
  * does not wait for one that comes before.
  */
 #include "commit.h"
@@ -21,6 +22,11 @@ struct recover {
 	struct fusion_reconstruct from;
 	unsigned int grace;
 	u64 number;			/* of the epoch then */
+	/* until recover_let_go() */
+	u64 in;				/* the stripe whose gate we are in, or FUSION_NO_STRIPE */
+	bool held;			/* the block is, by @hold */
+	bool committed;			/* since we are in it, or hold the block */
+	struct fusion_hold hold;
 };
 
 /* Where they are now; with a grace reference. */
@@ -84,8 +90,11 @@ out:
 
 /* ---- all of it ---- */
 
-/* -EAGAIN: when we are in the gate of its stripe; -ENODATA: after a commit; -EIO. */
-static int recover_try(struct recover *r, u64 in)
+/*
+ * -EAGAIN: when we are in the gate of its stripe; -ENODATA: the last commit does not know
+ * that; -EIO.
+ */
+static int recover_try(struct recover *r)
 {
 	u64 place = r->from.src.place;
 
@@ -93,41 +102,78 @@ static int recover_try(struct recover *r, u64 in)
 		return 0;
 	if (r->from.unsynced || fusion_replicas(&r->from) > 1)
 		return -EIO;
-	return fusion_place_stripe(place) == in ?
+	return fusion_place_stripe(place) == r->in ?
 		fusion_reconstruct_stripe(&r->from) : -EAGAIN;
+}
+
+static void recover_let_go(struct recover *r)
+{
+	struct fusion_pool *pool = r->volume->pool;
+
+	if (r->held)
+		fusion_hold_drop(&pool->locks, &r->hold);
+	if (r->in != FUSION_NO_STRIPE)
+		fusion_gate_leave(&pool->gates, r->in);
+	r->in = FUSION_NO_STRIPE;
+	r->held = false;
+	r->committed = false;
+}
+
+/* Into the gate of the stripe that they are in, and out of that of another. */
+static int recover_enter(struct recover *r)
+{
+	u64 id = fusion_place_stripe(r->from.src.place);
+	int e;
+
+	recover_let_go(r);
+	e = fusion_gate_enter_wait(&r->volume->pool->gates, id);
+	if (!e)
+		r->in = id;
+	return e;
+}
+
+/*
+ * The last commit does not know the stripe: have one made.  If that has been, the stripe has
+ * died since we looked, and another commit has been made of that: they are elsewhere by now,
+ * where the same may happen again.  But not while we hold the block.
+ */
+static int recover_commit(struct recover *r)
+{
+	struct fusion_pool *pool = r->volume->pool;
+
+	if (!r->committed) {
+		r->committed = true;
+		return fusion_commit_epoch(pool, r->number);
+	}
+	if (r->held)
+		return -EIO;
+	fusion_hold_take_wait(&pool->locks, &r->hold,
+			      fusion_block_key(r->volume->id, r->block),
+			      FUSION_HOLD_EXCLUSIVE);
+	r->held = true;
+	r->committed = false;
+	return 0;
 }
 
 /* As many of the first pages as are in one place. */
 static int recover_part(struct recover *r)
 {
-	struct fusion_pool *pool = r->volume->pool;
-	u64 in = FUSION_NO_STRIPE;
-	bool committed = false;
 	int e;
 
 	do {
 		e = recover_look(r);
 		if (e)
 			break;
-		e = recover_try(r, in);
+		e = recover_try(r);
 		recover_leave(r);
-		if (e == -ENODATA) {
-			e = committed ? -EIO : fusion_commit_epoch(pool, r->number);
-			committed = true;
-		} else if (e == -EAGAIN) {
-			if (in != FUSION_NO_STRIPE)
-				fusion_gate_leave(&pool->gates, in);
-			in = fusion_place_stripe(r->from.src.place);
-			e = fusion_gate_enter_wait(&pool->gates, in);
-			if (e)
-				in = FUSION_NO_STRIPE;
-			committed = false;
-		} else {
+		if (e == -ENODATA)
+			e = recover_commit(r);
+		else if (e == -EAGAIN)
+			e = recover_enter(r);
+		else
 			break;
-		}
 	} while (!e);
-	if (in != FUSION_NO_STRIPE)
-		fusion_gate_leave(&pool->gates, in);
+	recover_let_go(r);
 	return e ? -EIO : 0;
 }
 
@@ -183,7 +229,7 @@ static int recover_all(struct recover *r, struct bio *bio, struct bvec_iter iter
 void fusion_read_recover(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
-	struct recover r = { .volume = io->volume };
+	struct recover r = { .volume = io->volume, .in = FUSION_NO_STRIPE };
 	struct fusion_stripe_pool *sp;
 	int e = -ENOMEM;
 

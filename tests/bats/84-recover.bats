@@ -136,6 +136,33 @@ read_a_lot() {
 	parity_fits
 }
 
+# First it is younger than the last commit.  When that is made, and it is looked for again, it has
+# died, and the next one has seen that.
+@test "stripes are read that are young first, and die then" {
+	members=7
+	make_pool
+	volume 0 4
+	flush
+	dm suspend --noflush --nolockfs t-meta
+	letter a 196608
+	find_ssd
+	failing reads "$ssd"
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=4k count=1 iflag=direct status=none 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_read_recover 1
+	dmsetup message "ssd$ssd" 0 hold reads
+	dm resume t-meta
+	wait_for 20 held 1
+	letter b 196608
+	flush
+	[ "$(counter large)" -eq 2 ]
+	release
+	wait $pid
+	failing reads
+	[ "$(tr -s '\0-\377' <"$BATS_TEST_TMPDIR/read")" = b ]
+	parity_fits
+}
+
 # A page of each of the first stripes.
 patch_stripes() {
 	local b
