@@ -113,11 +113,15 @@ static int scrub_look(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
 {
 	struct fusion_class *class = stripe->class;
 	u64 parity = fusion_mask(class->d, class->p), failed, left;
+	int r;
 
 	failed = scrub_io(stripe, id, written | parity, REQ_OP_READ);
-	for (left = failed & written; left; left &= left - 1)
-		if (scrub_recover(stripe, id, fusion_ctz64(left)))
-			return -EIO;
+	for (left = failed & written; left; left &= left - 1) {
+		r = scrub_recover(stripe, id, fusion_ctz64(left));
+		/* it has died meanwhile */
+		if (r)
+			return r == -ENODATA ? 0 : -EIO;
+	}
 	if (failed & parity)
 		return scrub_write_parity(scrub, stripe, id, written,
 					  failed & parity);

@@ -72,6 +72,29 @@ same_from_all() {
 	[ "$(counter recovered)" -eq "$recovered" ]
 }
 
+@test "a stripe that dies while a scrub computes it is no error" {
+	members=7
+	make_pool
+	volume 0 4
+	letter a 196608
+	flush
+	find_ssd
+	failing reads "$ssd"
+	dmsetup message "ssd$ssd" 0 hold reads
+	message scrub 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	# what it cannot read it reads again, page by page
+	dmsetup message "ssd$ssd" 0 step
+	wait_for 20 held 1
+	letter b 196608
+	flush
+	release
+	wait $pid
+	failing reads
+	parity_fits
+}
+
 @test "a scrub goes on behind what is lost" {
 	raid_volume 12
 	for ssd in 1 4; do
