@@ -16,6 +16,7 @@ help:
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
 	@echo '  bench     measure, in a virtual machine'
+	@echo '  figures   measure all that docs/figures.rst has, for hours'
 	@echo '  clean     remove build/'
 
 setup:
@@ -48,7 +49,10 @@ demo:
 bench:
 	tests/bench/run
 
+figures:
+	tests/figures
+
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools unit test test-full test-power lint demo bench clean
+.PHONY: help setup modules tools unit test test-full test-power lint demo bench figures clean
