@@ -289,37 +289,61 @@ static void volume_io_hints(struct dm_target *ti, struct queue_limits *limits)
 	fusion_compat_limits(limits);
 }
 
-void fusion_volumes_internal_suspend(struct fusion_pool *pool)
+/*
+ * The devices are suspended and resumed without fusion_pools_lock: that waits for I/O, and
+ * for who suspends or loads a table by himself.  One that cannot be held is being removed:
+ * nobody has it open.
+ */
+
+/* Is the device of @vt suspended by the pool, whichever of its tables is active? */
+static bool volume_suspended(struct fusion_pool *pool, const struct volume_target *vt)
 {
-	struct volume_target *vt, *other;
+	struct volume_target *other;
 
-	mutex_lock(&fusion_pools_lock);
-	list_for_each_entry(vt, &pool->targets, list) {
-		bool done = false;
-
-		/* once for each device, whichever of its tables is active */
-		list_for_each_entry(other, &pool->targets, list)
-			done |= other->md == vt->md && other->suspended;
-		if (done)
-			continue;
-		dm_internal_suspend_noflush(vt->md);
-		vt->suspended = true;
-	}
-	mutex_unlock(&fusion_pools_lock);
+	list_for_each_entry(other, &pool->targets, list)
+		if (other->md == vt->md && other->suspended)
+			return true;
+	return false;
 }
 
-void fusion_volumes_internal_resume(struct fusion_pool *pool)
+/* Say of one more device, which is held, that it is @suspended by the pool; or NULL. */
+static struct mapped_device *volume_next(struct fusion_pool *pool, bool suspended)
 {
+	struct mapped_device *md = NULL;
 	struct volume_target *vt;
 
 	mutex_lock(&fusion_pools_lock);
 	list_for_each_entry(vt, &pool->targets, list) {
-		if (!vt->suspended)
+		if (suspended ? volume_suspended(pool, vt) : !vt->suspended)
 			continue;
-		vt->suspended = false;
-		dm_internal_resume(vt->md);
+		if (dm_hold(vt->md))
+			continue;
+		vt->suspended = suspended;
+		md = vt->md;
+		break;
 	}
 	mutex_unlock(&fusion_pools_lock);
+	return md;
+}
+
+void fusion_volumes_internal_suspend(struct fusion_pool *pool)
+{
+	struct mapped_device *md;
+
+	while ((md = volume_next(pool, true))) {
+		dm_internal_suspend_noflush(md);
+		dm_put(md);
+	}
+}
+
+void fusion_volumes_internal_resume(struct fusion_pool *pool)
+{
+	struct mapped_device *md;
+
+	while ((md = volume_next(pool, false))) {
+		dm_internal_resume(md);
+		dm_put(md);
+	}
 }
 
 struct target_type fusion_volume_target = {
