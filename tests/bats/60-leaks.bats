@@ -39,7 +39,7 @@ test_teardown() {
 	# What is made once, is made now.
 	without_udev "$BATS_TEST_DIRNAME/cycles.pl" "$pool" 24
 	users=$(module_users) used=$(metadata_used) memory=$(unreclaimable)
-	without_udev "$BATS_TEST_DIRNAME/cycles.pl" "$pool" "${FUSION_CYCLES:-1000}"
+	without_udev "$BATS_TEST_DIRNAME/cycles.pl" "$pool" "${FUSION_CYCLES:-$((1000 / slow))}"
 	[ "$(module_users)" -eq "$users" ]
 	[ "$(space raid) $(space replicated)" = "0 0" ]
 	[ "$(space dead)" -lt 256 ]

@@ -20,6 +20,12 @@ members_bytes=$repo/build/oracle/members
 # the library makes the nodes.
 dm() { dmsetup --noudevrules --noudevsync --verifyudev "$@"; }
 
+# What a time limit is to be multiplied by: a kernel that checks all that it does
+# (tests/vm/debug-kernel) is that much slower.  And counts, of what is done often, are
+# to be divided by it.
+slow=1
+[[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=5
+
 # --- the kernel's log --------------------------------------------------------
 
 # Processes are dear in an emulated machine: one follows the log, for each test.
@@ -182,9 +188,9 @@ ssd_time() {
 ssd_count() { devices_of ssdsim | grep -c '^ssd[0-9]*$'; }
 ssd_sectors() { blockdev --getsz /dev/mapper/ssd0; }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: until it succeeds.  A slow kernel may take longer.
 wait_for() {
-	local deadline=$((SECONDS + $1))
+	local deadline=$((SECONDS + $1 * slow))
 	shift
 	until "$@"; do
 		[ $SECONDS -le $deadline ] || { echo "waited in vain for: $*"; return 1; }
