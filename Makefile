@@ -12,6 +12,7 @@ help:
 	@echo '  unit      run the unit tests'
 	@echo '  test      set up, build, and run the tests, in virtual machines'
 	@echo '  test-full the same, and all of them on each kernel'
+	@echo '  test-debug  all that runs in virtual machines, on a debug kernel: a night'
 	@echo '  test-power  cut the power a thousand times, in virtual machines; CUTS, SEED'
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
@@ -37,6 +38,9 @@ test:
 test-full:
 	tests/all --full
 
+test-debug:
+	tests/all --debug
+
 test-power:
 	tests/power --cuts $(or $(CUTS),1000) --seed $(or $(SEED),1)
 
@@ -55,4 +59,4 @@ figures:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools unit test test-full test-power lint demo bench figures clean
+.PHONY: help setup modules tools unit test test-full test-debug test-power lint demo bench figures clean

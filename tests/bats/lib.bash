@@ -24,7 +24,7 @@ dm() { dmsetup --noudevrules --noudevsync --verifyudev "$@"; }
 # (tests/vm/debug-kernel) is that much slower.  And counts, of what is done often, are
 # to be divided by it.
 slow=1
-[[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=5
+[[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=10
 
 # --- the kernel's log --------------------------------------------------------
 
