@@ -63,9 +63,14 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 					    &row->change->row);
 	stripe = row->change->row.stripe;
 	/* there is nothing else in it as long as there is the record */
-	if (!r && !fusion_md_get_stripe(pool->md, stripe, &now)) {
-		row->row.written = le64_to_cpu(now.written);
-		if (now.state != FUSION_STRIPE_RAID)
+	if (!r) {
+		r = fusion_md_get_stripe(pool->md, stripe, &now);
+		if (!r)
+			row->row.written = le64_to_cpu(now.written);
+		/* not found: nothing of it is in use; not read: who knows */
+		if (r == -ENODATA)
+			r = 0;
+		else if (!r && now.state != FUSION_STRIPE_RAID)
 			r = -EINVAL;
 	}
 	if (r) {
