@@ -13,23 +13,14 @@ objects_gone() { wait_for 10 no_objects || { echo "left: $objects"; return 1; };
 unreclaimable() { awk '$1 == "SUnreclaim:" { print $2 }' /proc/meminfo; }
 metadata_used() { field 4 | cut -d/ -f1; }
 
-# udev would be busy with the devices for minutes: it does without them.
-udevd=/lib/systemd/systemd-udevd
+# udev would be busy with the devices for minutes.
 without_udev() {
-	if ! pgrep -x systemd-udevd >/dev/null; then
-		"$@"
-		return
-	fi
-	udevadm control --exit
+	end_udev
 	"$@"
-	with_udev
-}
-with_udev() {
-	pgrep -x systemd-udevd >/dev/null || [ ! -e /run/udev/control ] ||
-		$udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&-
+	begin_udev
 }
 test_teardown() {
-	with_udev
+	begin_udev
 	parameter map_cache_kb 65536
 }
 

@@ -26,6 +26,15 @@ dm() { dmsetup --noudevrules --noudevsync --verifyudev "$@"; }
 slow=1
 [[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=10
 
+# Those who make very many devices do without udev: it would be busy with them for minutes.
+udevd=/lib/systemd/systemd-udevd
+end_udev() { ! pgrep -x systemd-udevd >/dev/null || udevadm control --exit; }
+# Again, if there was one.
+begin_udev() {
+	pgrep -x systemd-udevd >/dev/null || [ ! -e /run/udev/control ] ||
+		$udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&-
+}
+
 # --- the kernel's log --------------------------------------------------------
 
 # Processes are dear in an emulated machine: one follows the log, for each test.
