@@ -79,7 +79,7 @@ same_from_all() {
 	letter a 196608
 	flush
 	find_ssd
-	failing reads "$ssd"
+	bad "$ssd" 0 $((member_sectors / 8))
 	dmsetup message "ssd$ssd" 0 hold reads
 	message scrub 3>&- &
 	pid=$!
@@ -91,7 +91,6 @@ same_from_all() {
 	flush
 	release
 	wait $pid
-	failing reads
 	parity_fits
 }
 
@@ -194,6 +193,8 @@ places_of() {
 	make_pool
 	fill_volume 12
 	message scrub
+	# what udev reads would be repaired, and not by the scrub
+	udevadm settle
 	bad 1 0 $((member_sectors / 8))
 	read -r pages parity < <(repairs scrub)
 	echo "$pages pages"
