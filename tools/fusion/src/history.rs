@@ -2,7 +2,8 @@
 //! Members that leave and return in every order: no start may bring back old metadata.
 //!
 //! All that can become of small pools is enumerated: starts with any of the members, cut
-//! short by the power at any step, and members that fail. What the tools do is theirs;
+//! short by the power at any step, members that fail, and come back, and slices of the
+//! metadata that are made anew. What the tools do is theirs;
 //! what the module and dm-raid do is a model of them (failure.h, record.h, mirror.rs).
 
 use std::collections::HashSet;
@@ -44,6 +45,8 @@ enum Cut {
     Commit,
     /// So many members have recorded it.
     Records(usize),
+    /// While a slice is made anew.
+    Slice,
     Never,
 }
 
@@ -53,6 +56,10 @@ enum Event {
     Fails(usize),
     /// A slice alone: dm-raid does not use it any more, and nobody else knows.
     SliceFails(usize),
+    /// A member that is out is used again, and its slice is made anew (slices.rs).
+    Returns(usize),
+    /// One that was returning has all that belongs there.
+    Arrives(usize),
 }
 
 impl World {
@@ -223,6 +230,18 @@ impl World {
         count >= used.len()
     }
 
+    /// The mirror, of `legs`, has another one, which it has begun to copy to.
+    fn slice_anew(&mut self, leg: usize, legs: &[usize]) {
+        for &other in legs {
+            self.raid[other].events += 1;
+            self.raid[other].failed &= !(1 << leg);
+        }
+        self.raid[leg] = RaidSuper {
+            recovered: false,
+            ..self.raid[legs[0]].clone()
+        };
+    }
+
     /// What becomes of a start with the members `there`; the second value says whether it
     /// served users. `event`: what happens to a member then.
     fn start(&self, parity: usize, there: u32, event: Option<Event>, cut: Cut) -> (Self, bool) {
@@ -245,7 +264,7 @@ impl World {
             metadata.generation = seen + 1;
         }
         for index in 0..world.records.len() {
-            if there >> index & 1 == 0 && metadata.states[index] == MemberState::Ok {
+            if there >> index & 1 == 0 && metadata.states[index].is_used() {
                 metadata.states[index] = MemberState::Missing;
                 metadata.generation += 1;
             }
@@ -266,9 +285,8 @@ impl World {
             "old metadata serves users: {there:b} of {self:?}"
         );
         let lost = match event {
-            Some(Event::Fails(member)) => Some(member),
-            Some(Event::SliceFails(leg)) => Some(leg),
-            None => None,
+            Some(Event::Fails(lost) | Event::SliceFails(lost)) => Some(lost),
+            _ => None,
         };
         let there_legs = (0..LEGS).filter(|&leg| pool.legs[leg].is_some() && lost != Some(leg));
         let there_legs: Vec<usize> = there_legs.collect();
@@ -283,15 +301,29 @@ impl World {
                 world.raid[leg].failed |= u64::from(lost < LEGS) << lost;
             }
         }
-        if let Some(Event::Fails(member)) = event {
-            if metadata.states[member] != MemberState::Ok || out(&metadata) == parity {
+        if let Some((member, state)) = change(event, &metadata.states) {
+            // One that is returning is one of those that are not OK already.
+            let more = usize::from(metadata.states[member] == MemberState::Ok);
+            if state == MemberState::Failed && out(&metadata) + more > parity {
                 return (world, false);
             }
-            metadata.states[member] = MemberState::Failed;
+            metadata.states[member] = state;
             metadata.generation += 1;
             if !world.record(&legs, &metadata, there, cut) {
                 return (world, false);
             }
+        } else if !matches!(event, None | Some(Event::SliceFails(_))) {
+            return (world, false);
+        }
+        let mut there_legs = there_legs;
+        if let Some(Event::Returns(leg @ 0..LEGS)) = event
+            && !there_legs.contains(&leg)
+        {
+            world.slice_anew(leg, &there_legs);
+            if cut == Cut::Slice {
+                return (world, false);
+            }
+            there_legs.push(leg);
         }
         metadata.version += 1;
         world.version = metadata.version;
@@ -303,10 +335,24 @@ impl World {
     }
 }
 
+/// The member whose state `event` changes, from those in `states`, and how.
+fn change(event: Option<Event>, states: &[MemberState]) -> Option<(usize, MemberState)> {
+    match event? {
+        Event::Fails(member) if states[member].is_used() => Some((member, MemberState::Failed)),
+        Event::Returns(member) if !states[member].is_used() => {
+            Some((member, MemberState::Returning))
+        }
+        Event::Arrives(member) if states[member] == MemberState::Returning => {
+            Some((member, MemberState::Ok))
+        }
+        _ => None,
+    }
+}
+
 /// All worlds that `members` can come to in so many steps; how many there are.
 fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
     let all = (1u32 << members) - 1;
-    let mut cuts = vec![Cut::Mirror, Cut::Commit, Cut::Never];
+    let mut cuts = vec![Cut::Mirror, Cut::Commit, Cut::Slice, Cut::Never];
     cuts.extend((0..members).map(Cut::Records));
     let mut seen = HashSet::from([World::new(members).normal()]);
     let mut last: Vec<World> = seen.iter().cloned().collect();
@@ -315,15 +361,22 @@ fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
         for world in &last {
             for there in 1..=all {
                 let is_there = |index: &usize| there >> index & 1 == 1;
-                let fails = (0..members).filter(is_there).map(Event::Fails);
-                let slice_fails = (0..LEGS).filter(is_there).map(Event::SliceFails);
-                let events = fails.chain(slice_fails).map(Some).chain([None]);
+                let of_members = (0..members).filter(is_there).flat_map(|member| {
+                    [
+                        Event::Fails(member),
+                        Event::Returns(member),
+                        Event::Arrives(member),
+                    ]
+                });
+                let of_slices = (0..LEGS).filter(is_there).map(Event::SliceFails);
+                let events = of_members.chain(of_slices).map(Some).chain([None]);
                 for event in events {
                     for &cut in &cuts {
                         let same = match event {
                             Some(Event::SliceFails(_)) => cut != Cut::Never,
-                            Some(Event::Fails(_)) => cut == Cut::Mirror,
-                            None => false,
+                            Some(Event::Returns(_)) => cut == Cut::Mirror,
+                            Some(_) => matches!(cut, Cut::Mirror | Cut::Slice),
+                            None => cut == Cut::Slice,
                         };
                         if same {
                             continue;
@@ -348,6 +401,12 @@ fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
             assert!(serves, "a pool with all its members is lost: {world:?}");
         }
         last = next;
+    }
+    // No start of what was seen last brings back old metadata, either.
+    for world in &last {
+        for there in 1..=all {
+            world.start(parity, there, None, Cut::Never);
+        }
     }
     seen.len()
 }
