@@ -12,14 +12,13 @@ seed=${FUSION_SEED:-1}
 
 test_setup() {
 	[ -d $debug/failslab ] || skip "this kernel injects no faults"
+	# for good: the machine is this file's
 	end_udev
 	only_ours 16
 	total=0
 }
 test_teardown() {
-	[ -d $debug/failslab ] || return 0
-	enough_memory
-	begin_udev
+	[ ! -d $debug/failslab ] || enough_memory
 }
 
 # attributes KIND [FILE VALUE]...: of one kind of faults.

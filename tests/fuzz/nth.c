@@ -30,7 +30,7 @@ static const char usage_text[] =
 "\n"
 "From the N-th allocation on:\n"
 "load     into NAME, which is there: it is loaded at the end\n"
-"start    of NAME, made for it: a resume after a load, in which nothing fails\n"
+"start    of NAME, made for it and removed: a resume after a load, of which nothing fails\n"
 "message  to NAME; if it was taken, the message UNDO makes that it can be sent again\n"
 "read     of the device NAME, past the page cache; what was read must be the same\n"
 "write    of what says which time it is; what was written must be what is read\n"
@@ -225,6 +225,7 @@ static int each(const struct call *c, unsigned int first)
 	}
 	if (c->again)
 		c->done();
+	c->after();
 	return 0;
 }
 
