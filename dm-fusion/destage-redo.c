@@ -43,11 +43,23 @@ static int redo_parts(struct fusion_pool *pool, u64 *key, struct fusion_disk_row
 	return 0;
 }
 
+/* What is written of the stripe of @row. */
+static int redo_written(struct fusion_pool *pool, struct redo_row *row)
+{
+	struct fusion_disk_stripe now;
+	int r = fusion_md_get_stripe(pool->md, row->change->row.stripe, &now);
+
+	/* not found: nothing of it is in use; not read: who knows */
+	if (r)
+		return r == -ENODATA ? 0 : r;
+	row->row.written = le64_to_cpu(now.written);
+	return now.state == FUSION_STRIPE_RAID ? 0 : -EINVAL;
+}
+
 /* The next row, from *@key on.  -ENODATA: there is none. */
 static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 {
 	struct fusion_disk_row disk[FUSION_MAX_PARTS];
-	struct fusion_disk_stripe now;
 	u64 stripe;
 	int r;
 
@@ -63,16 +75,8 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 					    &row->change->row);
 	stripe = row->change->row.stripe;
 	/* there is nothing else in it as long as there is the record */
-	if (!r) {
-		r = fusion_md_get_stripe(pool->md, stripe, &now);
-		if (!r)
-			row->row.written = le64_to_cpu(now.written);
-		/* not found: nothing of it is in use; not read: who knows */
-		if (r == -ENODATA)
-			r = 0;
-		else if (!r && now.state != FUSION_STRIPE_RAID)
-			r = -EINVAL;
-	}
+	if (!r)
+		r = redo_written(pool, row);
 	if (r) {
 		DMERR("%s: metadata has an impossible row %llx",
 		      fusion_pool_name(pool), *key);

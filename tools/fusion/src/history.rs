@@ -289,7 +289,7 @@ impl World {
             _ => None,
         };
         let there_legs = (0..LEGS).filter(|&leg| pool.legs[leg].is_some() && lost != Some(leg));
-        let there_legs: Vec<usize> = there_legs.collect();
+        let mut there_legs: Vec<usize> = there_legs.collect();
         if let Some(lost) = lost {
             legs.retain(|&leg| leg != lost);
             if legs.is_empty() {
@@ -315,7 +315,6 @@ impl World {
         } else if !matches!(event, None | Some(Event::SliceFails(_))) {
             return (world, false);
         }
-        let mut there_legs = there_legs;
         if let Some(Event::Returns(leg @ 0..LEGS)) = event
             && !there_legs.contains(&leg)
         {
