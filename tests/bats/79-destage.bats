@@ -319,20 +319,7 @@ power_at_steps() {
 rows_again() {
 	raid_volume 4 "$1" "$2"
 	[ $# -eq 2 ] || message fail "$3"
-	for b in {0..5}; do
-		write $((b * 48 + b)) 3
-	done
-	flush
-	merge_to_commit 18
-	hold_members
-	dm resume t-meta
-	# there are the records, and the rows are being written
-	wait_for 20 held 18
-	power_cut 4
-	release
-	wait $pid && false
-	stop_pool
-	power_on
+	rows_cut_short
 	for ((i = 0; i < members - 1; i++)); do
 		failing reads $i
 		hold_members

@@ -167,20 +167,7 @@ some_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
 
 @test "rows are written again while an SSD is missing for the first time" {
 	raid_volume 4
-	for b in {0..5}; do
-		write $((b * 48 + b)) 3
-	done
-	flush
-	merge_to_commit 18
-	hold_members
-	dm resume t-meta
-	# there are the records, and the rows are being written
-	wait_for 20 held 18
-	power_cut 4
-	release
-	wait $pid && false
-	stop_pool
-	power_on
+	rows_cut_short
 	missing=2
 	start_pool
 	[ "$(states)" = oomooooo ]

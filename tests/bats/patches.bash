@@ -143,6 +143,26 @@ hold_members() {
 	done
 }
 
+# rows_cut_short: the power fails while rows of six stripes are written in place, of which there are
+# records; the pool is stopped.
+rows_cut_short() {
+	local b
+	for b in {0..5}; do
+		write $((b * 48 + b)) 3
+	done
+	flush
+	merge_to_commit 18
+	hold_members
+	dm resume t-meta
+	# there are the records, and the rows are being written
+	wait_for 20 held 18
+	power_cut 4
+	release
+	wait $pid && false
+	stop_pool
+	power_on
+}
+
 # merge_to_commit READS: begin to, as $pid, until its records wait for the metadata; when so
 # many reads are held it computes parity.
 merge_to_commit() {
