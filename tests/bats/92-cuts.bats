@@ -23,6 +23,7 @@ cuts() { run "$repo/build/oracle/cuts" --oracle "${fake:-$oracle}" --seed "${FUS
 		echo "$output"
 		[ "$status" -eq 0 ]
 		[ "$(total .cuts)" -eq 10 ]
+		count_cuts 10
 		[ "$(total '.lost + .garbage + .unstable + .unreadable + .mismatches + .failures')" -eq 0 ]
 		[ "$(total .under_load)" -eq 2 ]
 		[ "$(total '.done.converted > 0 and .done.scrubbed > 0 and .done.resynced > 0')" = true ]

@@ -169,7 +169,12 @@ no_module_users() { [ "$(module_users)" -eq 0 ]; }
 ssds=(/dev/mapper/ssd[0-9]*)
 ssds=("${ssds[@]##*/}")
 
-power_cut() { dmsetup message ssd0 0 power_cut_all "${1:-1}"; }
+# Told to who counts them, tests/all.
+power_cut() {
+	dmsetup message ssd0 0 power_cut_all "${1:-1}"
+	count_cuts 1
+}
+count_cuts() { echo "# power cuts: $1" >&3; }
 power_on() { dmsetup message ssd0 0 power_on_all; }
 
 # hold reads|writes|flushes: the SSDs keep such I/Os back, until release.

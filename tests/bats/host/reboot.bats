@@ -53,6 +53,7 @@ boot() {
 		fusion volume create pool c --size 8M --json >/dev/null
 		dd if=/dev/zero of=/dev/mapper/pool-c bs=4k oflag=direct status=none &
 	' --kernel 6.12 >"$BATS_FILE_TMPDIR/sums"
+	echo "# power cuts: 2" >&3
 	[ "$(grep -cE '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")" -eq 2 ]
 	boot '
 		fusion pool start pool >/dev/null
@@ -95,6 +96,7 @@ boot() {
 			counter compacted" \
 			--kernel "$([ $((n % 2)) -eq 0 ] && echo 6.1 || echo 6.12)" --out "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/counters"
 		converted=$((converted + $(sed -n 1p "$BATS_TEST_TMPDIR/counters")))
+		echo "# power cuts: 1" >&3
 		compacted=$((compacted + $(sed -n 2p "$BATS_TEST_TMPDIR/counters")))
 	done
 	echo "$converted sets were converted, $compacted stripes filled"
