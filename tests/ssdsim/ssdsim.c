@@ -47,6 +47,7 @@
  *	step			do what was held on this device, and hold on
  *	release			do what was held on this device, and hold no more
  *	release_all		on every device
+ *	keep			what is held stays so, and no more is held from now on
  *	reset_all		every device is as at first, but for what is on it: it holds
  *				nothing back, has power, takes no time, fails nothing, and
  *				keeps its data
@@ -677,6 +678,14 @@ static void ssd_hold(struct ssd *ssd, int kind)
 	spin_unlock(&ssd->hold_lock);
 }
 
+/* What is held stays so. */
+static void ssd_hold_no_more(struct ssd *ssd)
+{
+	spin_lock(&ssd->hold_lock);
+	ssd->hold = 0;
+	spin_unlock(&ssd->hold_lock);
+}
+
 /* time off, or time <read> <write> <read rate> <write rate> */
 static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
 {
@@ -798,6 +807,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		ssd_for_all(ssd_forget);
 	} else if (!strcasecmp(argv[0], "good")) {
 		xa_destroy(&ssd->bad);
+	} else if (!strcasecmp(argv[0], "keep")) {
+		ssd_hold_no_more(ssd);
 	} else if (!strcasecmp(argv[0], "step")) {
 		ssd_release(ssd, READ_ONCE(ssd->hold));
 	} else {
