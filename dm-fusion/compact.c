@@ -21,6 +21,8 @@
 #define GAIN_MAX	1024
 /* Groups of the map read before commits may pass. */
 #define WALK_STEP	64
+/* Where others are in the way a class is left alone for so long. */
+#define REST		(FUSION_RECLAIM_TICK / 2)
 
 /* A block to be moved. */
 struct fusion_victim {
@@ -203,6 +205,27 @@ static bool victims_any(struct fusion_victims *victims,
 }
 
 /*
+ * What has come of the blocks that were found last: if none could be moved, as others were in
+ * the way, another walk would find the same ones.
+ */
+static void victims_judge(struct fusion_victims *victims)
+{
+	struct fusion_class *class = victims->class;
+
+	lockdep_assert_held(&victims->walk_lock);
+	if (!class)
+		return;
+	if (READ_ONCE(victims->crossed) && !READ_ONCE(victims->moved))
+		victims->rest[class->index] = get_jiffies_64() + REST;
+	WRITE_ONCE(victims->crossed, false);
+	WRITE_ONCE(victims->moved, false);
+	/* only once */
+	spin_lock(&victims->lock);
+	victims->class = NULL;
+	spin_unlock(&victims->lock);
+}
+
+/*
  * Find blocks to move, if there are none left; not before all that were found
  * last are where they stay, or jobs would be after the same ones.  Commits, and
  * waits for grace periods and for other jobs: who has a grace reference must
@@ -219,8 +242,12 @@ static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 	if (victims_any(victims, class))
 		goto out;
 	wait_event(victims->settled, !atomic_read(&victims->moving));
+	victims_judge(victims);
+	if (get_jiffies_64() < victims->rest[class->index])
+		r = -EBUSY;
 	/* what moved last is seen by the walk */
-	r = fusion_commit(pool);
+	if (!r)
+		r = fusion_commit(pool);
 	if (!r)
 		r = fusion_space_load(&pool->space, class, &pool->commit_lock);
 	if (r)
@@ -303,7 +330,7 @@ static int compact_gather(struct fusion_move *m, unsigned int *i, u64 key,
 	return 0;
 }
 
-/* The live slots, to the fresh stripe. */
+/* The live slots, to the fresh stripe.  -EAGAIN: not now; -ENODATA: none is left. */
 static int compact_write(struct fusion_move *m)
 {
 	struct fusion_class *class = m->stripe->class;
@@ -315,9 +342,6 @@ static int compact_write(struct fusion_move *m)
 	if (!seal)
 		return -ENOMEM;
 	r = fusion_move_read(m, written);
-	/* another time: it may be just this one that would not be worth it without */
-	if (r == -EAGAIN)
-		r = -ENODATA;
 	if (!r) {
 		fusion_stripe_parity(m->stripe, written);
 		r = fusion_move_write(m, written |
@@ -343,7 +367,7 @@ out:
 
 /*
  * Write what was gathered, of @sets sets or of stripes, if it is worth it; and
- * end the move.
+ * end the move.  -ENODATA: it was not; -EBUSY: it was not as others were in the way.
  */
 static int compact_end(struct fusion_move *m, unsigned int sets, int r,
 		       bool worth)
@@ -354,6 +378,9 @@ static int compact_end(struct fusion_move *m, unsigned int sets, int r,
 		r = compact_write(m);
 	else if (!r)
 		r = -ENODATA;
+	/* another time: it may be just these that it would not be worth it without */
+	if (r == -EAGAIN || (r == -ENODATA && m->given_up))
+		r = -EBUSY;
 	if (r)
 		fusion_space_unhold(&m->pool->space, m->to, false);
 	trace_fusion_compact(m, sets, r);
@@ -435,11 +462,16 @@ int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,
 	atomic_inc(&pool->victims.moving);
 	r = stripe_gather(m, &worth);
 	r = compact_end(m, 0, r, worth);
+	if (!r)
+		WRITE_ONCE(pool->victims.moved, true);
+	else if (r == -EBUSY)
+		WRITE_ONCE(pool->victims.crossed, true);
 	if (atomic_dec_and_test(&pool->victims.moving))
 		wake_up_all(&pool->victims.settled);
 	fusion_grace_leave(&pool->grace, grace);
 	fusion_stripe_put(sp, m->stripe);
-	return r == -ENODATA ? 0 : r;
+	/* others may be left */
+	return r == -ENODATA || r == -EBUSY ? 0 : r;
 }
 
 /* ---- sets ---- */
@@ -502,5 +534,5 @@ out:
 			fusion_sets_put_back(&pool->space, set[count]);
 		else
 			fusion_sets_give_back(&pool->space, set[count]);
-	return r == -ENODATA ? -ENOENT : r;
+	return r == -ENODATA || r == -EBUSY ? -ENOENT : r;
 }

@@ -26,7 +26,8 @@ void fusion_compact_exit(struct fusion_pool *pool);
 
 /*
  * Fill one fresh stripe of @class from RAID stripes of which no more than
- * @max_live slots are live.  0; -ENOENT: nothing is to be gained; -ENOSPC: the
+ * @max_live slots are live.  0; -ENOENT: nothing is to be gained; -EBUSY: nothing now, as
+ * others are in the way; -ENOSPC: the
  * reserve waits for a commit; or -ENOMEM, or the error of I/O or of the map.
  * Sleeps, and commits.
  */

@@ -115,6 +115,10 @@ struct fusion_victims {
 	unsigned int next, count;
 	atomic_t moving;		/* jobs that move what they took */
 	wait_queue_head_t settled;	/* there is none any more */
+	/* of what was found last some was moved; some was not, as others were in the way */
+	bool moved, crossed;
+	/* under walk_lock, in jiffies_64: until then it is not looked for more */
+	u64 rest[FUSION_MAX_CLASSES];
 };
 
 #define FUSION_RECLAIM_JOBS	8

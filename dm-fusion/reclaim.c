@@ -239,6 +239,7 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	enum fusion_effort effort = compact_effort(pool, class);
+	int r;
 
 	if (!READ_ONCE(class->stripes))
 		return -ENOENT;
@@ -251,8 +252,12 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
 			return -EAGAIN;
 	}
-	return fusion_compact_stripe(pool, m, class,
-				     fusion_victim_live(effort, class->d));
+	r = fusion_compact_stripe(pool, m, class, fusion_victim_live(effort, class->d));
+	if (r != -EBUSY)
+		return r;
+	/* the tick tries again */
+	WRITE_ONCE(rc->crossed, true);
+	return -EAGAIN;
 }
 
 /*
