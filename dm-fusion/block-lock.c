@@ -90,14 +90,11 @@ static bool hold_grantable(struct fusion_hold_bucket *b,
 	return true;
 }
 
-void fusion_hold_drop(struct fusion_block_lock *locks,
-		      struct fusion_hold *hold)
+/* @hold, of @b, is no more.  Those that are held now, for hold_grant(). */
+static struct fusion_hold *hold_leave(struct fusion_hold_bucket *b, struct fusion_hold *hold)
 {
-	struct fusion_hold_bucket *b = hold_bucket(locks, hold->key);
 	struct fusion_hold *waiter, *next, *granted = NULL;
-	unsigned long flags;
 
-	spin_lock_irqsave(&b->lock, flags);
 	list_del(&hold->list);
 	list_for_each_entry_safe(waiter, next, &b->holds, list) {
 		if (!waiter->waiting || waiter->key != hold->key ||
@@ -108,7 +105,12 @@ void fusion_hold_drop(struct fusion_block_lock *locks,
 		waiter->next_granted = granted;
 		granted = waiter;
 	}
-	spin_unlock_irqrestore(&b->lock, flags);
+	return granted;
+}
+
+static void hold_grant(struct fusion_hold *granted)
+{
+	struct fusion_hold *waiter;
 
 	while (granted) {
 		/* its owner may free it in the call */
@@ -116,6 +118,19 @@ void fusion_hold_drop(struct fusion_block_lock *locks,
 		granted = waiter->next_granted;
 		waiter->granted(waiter);
 	}
+}
+
+void fusion_hold_drop(struct fusion_block_lock *locks,
+		      struct fusion_hold *hold)
+{
+	struct fusion_hold_bucket *b = hold_bucket(locks, hold->key);
+	struct fusion_hold *granted;
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->lock, flags);
+	granted = hold_leave(b, hold);
+	spin_unlock_irqrestore(&b->lock, flags);
+	hold_grant(granted);
 }
 
 static void hold_wake(struct fusion_hold *hold)
@@ -131,4 +146,29 @@ void fusion_hold_take_wait(struct fusion_block_lock *locks,
 	hold->sleeper = &done;
 	if (!fusion_hold_take(locks, hold, key, pages, hold_wake))
 		wait_for_completion(&done);
+}
+
+bool fusion_hold_take_timeout(struct fusion_block_lock *locks, struct fusion_hold *hold,
+			      u64 key, u64 pages, unsigned long timeout)
+{
+	struct fusion_hold_bucket *b = hold_bucket(locks, key);
+	struct fusion_hold *granted = NULL;
+	DECLARE_COMPLETION_ONSTACK(done);
+	bool waiting;
+
+	hold->sleeper = &done;
+	if (fusion_hold_take(locks, hold, key, pages, hold_wake) ||
+	    wait_for_completion_timeout(&done, timeout))
+		return true;
+	spin_lock_irq(&b->lock);
+	waiting = hold->waiting;
+	/* those behind it need not wait for it any more */
+	if (waiting)
+		granted = hold_leave(b, hold);
+	spin_unlock_irq(&b->lock);
+	hold_grant(granted);
+	/* it has just been granted, and who did that is about to say so */
+	if (!waiting)
+		wait_for_completion(&done);
+	return !waiting;
 }

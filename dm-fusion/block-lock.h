@@ -61,6 +61,10 @@ bool fusion_hold_take(struct fusion_block_lock *locks, struct fusion_hold *hold,
 void fusion_hold_take_wait(struct fusion_block_lock *locks,
 			   struct fusion_hold *hold, u64 key, u64 pages);
 
+/* The same for as many jiffies at most.  False: it is not held. */
+bool fusion_hold_take_timeout(struct fusion_block_lock *locks, struct fusion_hold *hold,
+			      u64 key, u64 pages, unsigned long timeout);
+
 /* Give @hold back; grants those that waited for it.  Any context. */
 void fusion_hold_drop(struct fusion_block_lock *locks,
 		      struct fusion_hold *hold);

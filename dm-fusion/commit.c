@@ -6,6 +6,7 @@
 
 #include "commit.h"
 #include "failure.h"
+#include "flush.h"
 #include "map-apply.h"
 #include "mode.h"
 #include "passdown.h"
@@ -228,7 +229,7 @@ static int commit_all(struct fusion_pool *pool)
 	if (!fusion_pool_writable(pool)) {
 		r = -EIO;
 	} else {
-		failed = fusion_members_flush(pool->member, pool->layout.n);
+		failed = fusion_members_flush(pool);
 		r = fusion_failures_flush(pool, failed);
 	}
 	news = !r && (failed || !fusion_epoch_records_empty(&records));

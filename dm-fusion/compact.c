@@ -8,6 +8,7 @@
 
 #include "commit.h"
 #include "compact.h"
+#include "hang.h"
 #include "mode.h"
 #include "set-table.h"
 #include "trace.h"
@@ -21,8 +22,9 @@
 #define GAIN_MAX	1024
 /* Groups of the map read before commits may pass. */
 #define WALK_STEP	64
-/* Where others are in the way a class is left alone for so long. */
+/* Where others are in the way a class is left alone for so long; and hope, if a member hangs. */
 #define REST		(FUSION_RECLAIM_TICK / 2)
+#define HOPE		HZ
 
 /* A block to be moved. */
 struct fusion_victim {
@@ -211,18 +213,37 @@ static bool victims_any(struct fusion_victims *victims,
 static void victims_judge(struct fusion_victims *victims)
 {
 	struct fusion_class *class = victims->class;
+	u64 now = get_jiffies_64();
 
 	lockdep_assert_held(&victims->walk_lock);
 	if (!class)
 		return;
-	if (READ_ONCE(victims->crossed) && !READ_ONCE(victims->moved))
-		victims->rest[class->index] = get_jiffies_64() + REST;
+	if (!READ_ONCE(victims->crossed) || READ_ONCE(victims->moved)) {
+		victims->of[class->index].since = 0;
+	} else {
+		victims->of[class->index].rest = now + REST;
+		if (!victims->of[class->index].since)
+			victims->of[class->index].since = now;
+	}
 	WRITE_ONCE(victims->crossed, false);
 	WRITE_ONCE(victims->moved, false);
 	/* only once */
 	spin_lock(&victims->lock);
 	victims->class = NULL;
 	spin_unlock(&victims->lock);
+}
+
+/*
+ * -EBUSY: not yet.  -ENOENT: whoever is in the way of @class may be so for ever, as he writes
+ * to a member that hangs.
+ */
+static int victims_rest(struct fusion_pool *pool, struct fusion_class *class)
+{
+	u64 now = get_jiffies_64(), since = pool->victims.of[class->index].since;
+
+	if (pool->victims.of[class->index].rest <= now)
+		return 0;
+	return now - since >= HOPE && fusion_hang_left(pool) ? -ENOENT : -EBUSY;
 }
 
 /*
@@ -243,8 +264,7 @@ static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 		goto out;
 	wait_event(victims->settled, !atomic_read(&victims->moving));
 	victims_judge(victims);
-	if (get_jiffies_64() < victims->rest[class->index])
-		r = -EBUSY;
+	r = victims_rest(pool, class);
 	/* what moved last is seen by the walk */
 	if (!r)
 		r = fusion_commit(pool);

@@ -142,8 +142,8 @@ static int convert_set(struct fusion_move *m, struct fusion_set *set,
 		return -ENOMEM;
 	m->stripe = fusion_stripe_get(sp);
 	r = convert_find(m, set);
-	if (!r && freeze)
-		fusion_move_hold_wait(m);
+	if (!r && freeze && !fusion_move_hold_wait(m))
+		r = -EBUSY;
 	if (!r)
 		there = fusion_sets_enter(&m->pool->space, set, &grace);
 	if (there)

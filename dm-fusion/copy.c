@@ -2,8 +2,11 @@
 /*
  * Copies.  See copy.h.
  */
+#include <linux/completion.h>
+#include <linux/sched/mm.h>
+
 #include "copy.h"
-#include "io.h"
+#include "private.h"
 
 int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool)
 {
@@ -24,38 +27,54 @@ void fusion_copy_end(struct fusion_copy *copy)
 	free_pages_exact(copy->buffer, copy->pages << FUSION_PAGE_SHIFT);
 }
 
+struct copy_io {
+	struct completion done;
+	blk_status_t status;
+	bool abandoned;
+};
+
+static void copy_io_end(void *owner, blk_status_t status, bool abandoned)
+{
+	struct copy_io *c = owner;
+
+	c->status = status;
+	c->abandoned = abandoned;
+	complete(&c->done);
+}
+
+/* A member may still read into the buffer, which it keeps: another for us. */
+static void copy_replace_buffer(struct fusion_copy *copy)
+{
+	fusion_copy_end(copy);
+	while (fusion_copy_begin(copy, copy->pool))
+		memalloc_retry_wait(GFP_NOIO);
+}
+
 /* Read or write @pages pages of a place, from page @first on; waits. */
 static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
 		       unsigned int pages, blk_opf_t opf)
 {
 	struct fusion_pool *pool = copy->pool;
-	struct fusion_member *m;
-	struct bio_vec vec;
+	struct fusion_private *io;
 	unsigned int grace;
-	struct bio bio;
-	int r;
+	struct copy_io c;
+	sector_t sector;
+	u32 member;
 
+	init_completion(&c.done);
 	/* an area may serve another member once who has found a place there has left */
 	grace = fusion_grace_enter(&pool->grace);
-	bio_init(&bio, pool->member[0].bdev, &vec, 1, opf);
-	m = fusion_aim(pool, &bio, place, first);
-	__bio_add_page(&bio, virt_to_page(copy->buffer),
+	sector = fusion_space_locate(&pool->space, place, &member);
+	io = fusion_private_get(pool, opf, copy_io_end, &c);
+	io->bio.bi_iter.bi_sector = sector + first * FUSION_PAGE_SECTORS;
+	__bio_add_page(&io->bio, virt_to_page(copy->buffer),
 		       pages << FUSION_PAGE_SHIFT, offset_in_page(copy->buffer));
-	if (fusion_member_out(m)) {
-		r = op_is_write(opf) ? 0 : -EIO;
-	} else {
-		fusion_member_start(m);
-		r = submit_bio_wait(&bio);
-		if (op_is_write(opf))
-			fusion_member_end_write(m);
-		else
-			fusion_member_end_read(m);
-	}
+	fusion_private_submit(io, &pool->member[member]);
+	wait_for_completion_io(&c.done);
 	fusion_grace_leave(&pool->grace, grace);
-	bio_uninit(&bio);
-	if (r && op_is_write(opf))
-		return fusion_failure_wait(pool, m, bio.bi_status);
-	return r ? -EIO : 0;
+	if (c.abandoned && c.status)
+		copy_replace_buffer(copy);
+	return c.status ? -EIO : 0;
 }
 
 /* The first of the @count places @from that can be read; -1: none. */

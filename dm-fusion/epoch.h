@@ -198,6 +198,13 @@ static inline void fusion_grace_leave(struct fusion_grace *g, unsigned int i)
 	percpu_ref_put(&g->ref[i].ref);
 }
 
+/* For so many who do not do it themselves. */
+static inline void fusion_grace_leave_many(struct fusion_grace *g, unsigned int i,
+					   unsigned int count)
+{
+	percpu_ref_put_many(&g->ref[i].ref, count);
+}
+
 /* Is a period under way?  Then another cannot be started. */
 static inline bool fusion_grace_busy(struct fusion_grace *g)
 {

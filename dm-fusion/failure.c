@@ -4,6 +4,7 @@
  */
 #include "commit.h"
 #include "failure.h"
+#include "hang.h"
 #include "mode.h"
 #include "rebuild.h"
 #include "record.h"
@@ -62,19 +63,19 @@ unsigned int fusion_failures_count(struct fusion_pool *pool)
 }
 
 /*
- * Can the pool do without member @i, too?  No more slots of a stripe may be nowhere than
- * its class has parities; and never is half of all members out.
+ * No more slots of a stripe may be nowhere than its class has parities; and never is half
+ * of all members out.
  */
-static bool failures_bear(struct fusion_pool *pool, unsigned int i)
+bool fusion_failures_bear(struct fusion_pool *pool, u64 members)
 {
-	u64 recorded = failures_recorded(pool), member = 1ULL << i;
-	u64 out = (recorded & ~fusion_failures_returning(pool)) | member;
-	u64 rebuilt = fusion_md_super(pool->md)->rebuilt & ~member;
-	unsigned int c, max = FUSION_MAX_PARITY;
+	u64 recorded = failures_recorded(pool) | members;
+	u64 out = (recorded & ~fusion_failures_returning(pool)) | members;
+	u64 rebuilt = fusion_md_super(pool->md)->rebuilt & ~members;
+	unsigned int i, max = FUSION_MAX_PARITY;
 
-	for (c = 0; c < FUSION_MAX_CLASSES && pool->space.class[c]; c++)
-		max = min(max, pool->space.class[c]->p);
-	return failures_nowhere(recorded | member, rebuilt) <= max &&
+	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
+		max = min(max, pool->space.class[i]->p);
+	return failures_nowhere(recorded, rebuilt) <= max &&
 		hweight64(out) <= (pool->layout.n - 1) / 2;
 }
 
@@ -160,7 +161,8 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 		failure_retire_sets(pool);
 		fusion_rebuild_kick(pool);
 	}
-	wake_up_all(&pool->failures.settled);
+	if (use == FUSION_MEMBER_OUT)
+		fusion_hang_give_up(pool, m);
 	while ((bio = bio_list_pop(&aside))) {
 		bio->bi_status = status;
 		bio_endio(bio);
@@ -177,7 +179,7 @@ static int failures_begin(struct fusion_pool *pool, u64 members)
 		unsigned int i = fusion_ctz64(members);
 
 		WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_FAILING);
-		if (failures_bear(pool, i) && fusion_pool_writable(pool)) {
+		if (fusion_failures_bear(pool, 1ULL << i) && fusion_pool_writable(pool)) {
 			member_change(pool, i, FUSION_MEMBER_FAILED);
 			pool->failures.begun |= 1ULL << i;
 		} else {
@@ -254,6 +256,25 @@ static int failures_record(struct fusion_pool *pool, u64 members)
 	return r ? r : e;
 }
 
+/* Those that hang, and that the pool can do without besides @members. */
+static u64 failures_hung(struct fusion_pool *pool, u64 members)
+{
+	u64 hung = fusion_hung(pool) & ~members, found = 0;
+
+	for (; hung && fusion_pool_writable(pool); hung &= hung - 1) {
+		unsigned int i = fusion_ctz64(hung);
+		struct fusion_member *m = &pool->member[i];
+
+		if (READ_ONCE(m->use) != FUSION_MEMBER_IN)
+			continue;
+		if (fusion_failures_bear(pool, members | found | 1ULL << i))
+			found |= 1ULL << i;
+		else
+			fusion_hang_tell(pool, m);
+	}
+	return found;
+}
+
 static void failures_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(work, struct fusion_pool,
@@ -267,6 +288,7 @@ static void failures_work(struct work_struct *work)
 	for (i = 0; i < pool->layout.n; i++)
 		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
 			members |= 1ULL << i;
+	members |= failures_hung(pool, members);
 	if (members)
 		failures_record(pool, members);
 	mutex_unlock(&pool->commit_lock);
@@ -288,7 +310,7 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
 		      i);
 		r = -EINVAL;
-	} else if (!failures_bear(pool, i)) {
+	} else if (!fusion_failures_bear(pool, 1ULL << i)) {
 		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for, or nearly half",
 		      fusion_pool_name(pool), i);
 		r = -EBUSY;
@@ -299,15 +321,20 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 	return r;
 }
 
+void fusion_failures_kick(struct fusion_pool *pool)
+{
+	/* who waits for it may have a grace reference */
+	fusion_grace_hurry(&pool->grace);
+	queue_work(pool->commit_wq, &pool->failures.work);
+}
+
 static void failure_found(struct fusion_pool *pool, struct fusion_member *m)
 {
 	lockdep_assert_held(&pool->failures.lock);
 	if (m->use != FUSION_MEMBER_IN)
 		return;
 	WRITE_ONCE(m->use, FUSION_MEMBER_FAILING);
-	/* who waits for it may have a grace reference */
-	fusion_grace_hurry(&pool->grace);
-	queue_work(pool->commit_wq, &pool->failures.work);
+	fusion_failures_kick(pool);
 }
 
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
@@ -327,18 +354,6 @@ bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
 	if (use == FUSION_MEMBER_OUT)
 		*status = BLK_STS_OK;
 	return use == FUSION_MEMBER_FAILING;
-}
-
-int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
-			blk_status_t status)
-{
-	spin_lock_irq(&pool->failures.lock);
-	if (status_counts(status))
-		failure_found(pool, m);
-	spin_unlock_irq(&pool->failures.lock);
-	wait_event(pool->failures.settled,
-		   READ_ONCE(m->use) != FUSION_MEMBER_FAILING);
-	return READ_ONCE(m->use) == FUSION_MEMBER_OUT ? 0 : -EIO;
 }
 
 u64 fusion_failures_spared(struct fusion_pool *pool)
@@ -407,6 +422,7 @@ int fusion_failure_number(struct fusion_pool *pool, unsigned int i)
 void fusion_failure_in(struct fusion_pool *pool, unsigned int i)
 {
 	lockdep_assert_held(&pool->commit_lock);
+	fusion_hang_forget(&pool->member[i]);
 	spin_lock_irq(&pool->failures.lock);
 	WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_IN);
 	WRITE_ONCE(pool->failures.out, pool->failures.out & ~(1ULL << i));
@@ -467,7 +483,7 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 		if (fusion_member_out(&pool->member[i]))
 			continue;
 		DMERR("%s: member %u is missing", fusion_pool_name(pool), i);
-		if (failures_bear(pool, i))
+		if (fusion_failures_bear(pool, 1ULL << i))
 			member_change(pool, i, FUSION_MEMBER_MISSING);
 		else
 			beyond++;
@@ -494,7 +510,6 @@ void fusion_failures_init(struct fusion_pool *pool)
 	unsigned int i;
 
 	spin_lock_init(&pool->failures.lock);
-	init_waitqueue_head(&pool->failures.settled);
 	mutex_init(&pool->failures.return_lock);
 	INIT_WORK(&pool->failures.work, failures_work);
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++)

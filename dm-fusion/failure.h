@@ -59,6 +59,12 @@ void fusion_failures_load(struct fusion_pool *pool);
  */
 void fusion_failures_missing(struct fusion_pool *pool, u64 missing);
 
+/* Some member may hang: see whether the pool can do without it.  Any context. */
+void fusion_failures_kick(struct fusion_pool *pool);
+
+/* Can the pool do without @members, too?  Under the commit mutex. */
+bool fusion_failures_bear(struct fusion_pool *pool, u64 members);
+
 /* Of member @i, for status. */
 const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i);
 
@@ -69,10 +75,6 @@ const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
  */
 bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
 			  struct bio *bio, blk_status_t *status);
-
-/* The same for who has waited for a write: 0, or -EIO.  Sleeps. */
-int fusion_failure_wait(struct fusion_pool *pool, struct fusion_member *m,
-			blk_status_t status);
 
 /*
  * Fail member @i.  -EINVAL: there is none, or it has failed; -EBUSY: it cannot be done

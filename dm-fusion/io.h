@@ -16,12 +16,14 @@
 enum fusion_io_kind {
 	FUSION_IO_OTHER,	/* nothing to do when the clone ends */
 	FUSION_IO_READ,
+	FUSION_IO_PARTS,	/* a read, whose parts have been sent for it */
 	FUSION_IO_WRITE,
 };
 
 /* A replica's bio that is not dm's clone. */
 struct fusion_mirror {
 	struct fusion_member *member;
+	u8 ticket;
 	struct bio bio;
 };
 
@@ -29,6 +31,7 @@ struct fusion_io {
 	struct fusion_volume *volume;
 	struct bio *bio;		/* dm's clone */
 	enum fusion_io_kind kind;
+	u8 ticket;			/* of the clone's start on its member */
 	struct fusion_member *member;	/* the clone is on; NULL: none */
 	struct work_struct work;
 
@@ -148,6 +151,9 @@ struct fusion_read_source {
 	unsigned int page;		/* of these places */
 	unsigned int pages;		/* that are there */
 };
+
+int fusion_read_init(struct fusion_pool *pool);
+void fusion_read_exit(struct fusion_pool *pool);
 
 enum fusion_read_find { FUSION_READ_FOUND, FUSION_READ_MISS, FUSION_READ_UNSYNCED };
 

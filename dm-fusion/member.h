@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Members: the devices of a pool, what is pending on them, and their flushes.
+ * Members: the devices of a pool, what is pending on them, and their marks.
+ *
+ * What is pending is counted apart by *turn*, the one in which it was started.  The watch
+ * (hang.h) changes a member's turn when nothing is left of the one before: so it knows that
+ * what is left was started before the last change, without a list of what is under way.
+ * In each turn three kinds are counted: reads with a reference of one of the two counts of
+ * the grace period, which can then be put for them (fusion_member_give_up_reads()), and all
+ * else.  An I/O keeps the ticket of its start, and ends with it.
  *
  * A member's dirty mark says that writes have completed on it since its last
  * flush began.  It is cleared before a flush is issued and set by every later
@@ -14,6 +21,8 @@
 #include <linux/bio.h>
 #include <linux/cache.h>
 #include <linux/device-mapper.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
 
 #include "codec.h"
 
@@ -25,6 +34,13 @@ enum fusion_member_use {
 	FUSION_MEMBER_KEPT,		/* everything, though it fails writes */
 };
 
+/* hang.c: what the watch knows of a member. */
+struct fusion_hang {
+	unsigned int age;		/* looks since the turn changed */
+	bool hung;			/* something is older than it may be */
+	bool told;			/* that it is waited for */
+};
+
 struct fusion_member {
 	/* Read on every I/O; changed only while the pool is suspended. */
 	struct block_device *bdev;
@@ -32,16 +48,21 @@ struct fusion_member {
 	/* These once or twice in a member's life: see failure.c. */
 	enum fusion_member_use use;
 	bool spared;			/* what is at home here may be elsewhere: spare.h */
+	u8 turn;			/* see above; changed by the watch */
 	struct bio_list aside;		/* under failures.lock; see there */
+	struct fusion_hang hang;
 
 	/* Written on every I/O: a line of the member's own. */
-	atomic_t pending ____cacheline_aligned_in_smp;
+	atomic64_t pending[2] ____cacheline_aligned_in_smp;	/* of each turn */
 	bool dirty;
 
 	/* I/O of the background, to tell it from load. */
 	atomic64_t background_bytes ____cacheline_aligned_in_smp;
 	u64 load_bytes;			/* of others, when last looked at */
 	atomic64_t errors;		/* pages that it could not read */
+	/* what is under way and may be abandoned: private.c */
+	spinlock_t private_lock;
+	struct list_head private;
 };
 
 /* Is it sent nothing? */
@@ -65,10 +86,36 @@ static inline void fusion_member_submit(struct fusion_member *m, struct bio *bio
 	}
 }
 
-/* Count an I/O that is about to be submitted to @m. */
-static inline void fusion_member_start(struct fusion_member *m)
+/* What is counted apart, in fields of 21 bits; and that reads were given up, the sign. */
+#define FUSION_PENDING_BITS	21
+#define FUSION_PENDING_OTHER	2	/* reads: 0 and 1, their grace reference */
+#define FUSION_PENDING_GIVEN_UP	(1ULL << 63)
+
+#define FUSION_PENDING_UNIT(kind)	(1LL << (kind) * FUSION_PENDING_BITS)
+
+/* Count an I/O that is about to be submitted to @m.  Returns its ticket.  Any context. */
+static inline u8 fusion_member_start(struct fusion_member *m)
 {
-	atomic_inc(&m->pending);
+	u8 turn = READ_ONCE(m->turn);
+
+	atomic64_add(FUSION_PENDING_UNIT(FUSION_PENDING_OTHER), &m->pending[turn]);
+	return turn;
+}
+
+/*
+ * The same for a read with grace reference @grace.  False: @m is out, and nothing is
+ * counted.
+ */
+static inline bool fusion_member_start_read(struct fusion_member *m, unsigned int grace,
+					    u8 *ticket)
+{
+	u8 turn = READ_ONCE(m->turn);
+
+	*ticket = turn | grace << 1;
+	if (likely(atomic64_fetch_add(FUSION_PENDING_UNIT(grace), &m->pending[turn]) >= 0))
+		return true;
+	atomic64_sub(FUSION_PENDING_UNIT(grace), &m->pending[turn]);
+	return false;
 }
 
 /* @bytes of background I/O are submitted to @m. */
@@ -78,32 +125,52 @@ static inline void fusion_member_background(struct fusion_member *m,
 	atomic64_add(bytes, &m->background_bytes);
 }
 
-/* A read has ended.  Any context. */
-static inline void fusion_member_end_read(struct fusion_member *m)
+/* What left nothing that must be flushed has ended.  Any context. */
+static inline void fusion_member_end(struct fusion_member *m, u8 ticket)
 {
-	atomic_dec(&m->pending);
+	atomic64_sub(FUSION_PENDING_UNIT(FUSION_PENDING_OTHER), &m->pending[ticket]);
+}
+
+/*
+ * A read with a grace reference has ended.  False: that has been put for it, and what was
+ * read may be anything.  Any context.
+ */
+static inline bool fusion_member_end_read(struct fusion_member *m, u8 ticket)
+{
+	return likely(atomic64_fetch_sub(FUSION_PENDING_UNIT(ticket >> 1),
+					 &m->pending[ticket & 1]) >= 0);
 }
 
 /* A write has ended, with success or not.  Any context. */
-static inline void fusion_member_end_write(struct fusion_member *m)
+static inline void fusion_member_end_write(struct fusion_member *m, u8 ticket)
 {
 	if (!READ_ONCE(m->dirty))
 		WRITE_ONCE(m->dirty, true);
 	/* the mark is visible before whoever waits for this write goes on */
 	smp_mb__before_atomic();
-	atomic_dec(&m->pending);
+	fusion_member_end(m, ticket);
 }
 
-static inline int fusion_member_pending(struct fusion_member *m)
+static inline unsigned int fusion_pending_of(s64 pending, unsigned int kind)
 {
-	return atomic_read(&m->pending);
+	return pending >> kind * FUSION_PENDING_BITS & ((1 << FUSION_PENDING_BITS) - 1);
+}
+
+/* How much is under way. */
+static inline int fusion_member_pending(const struct fusion_member *m)
+{
+	/* no field is so full that this would carry */
+	s64 both = atomic64_read(&m->pending[0]) + atomic64_read(&m->pending[1]);
+
+	return fusion_pending_of(both, 0) + fusion_pending_of(both, 1) +
+		fusion_pending_of(both, FUSION_PENDING_OTHER);
 }
 
 /*
- * Flush those of @count members that are dirty and not out, all at once, and wait.
- * Returns those whose flush failed, which are dirty again.  Sleeps.
+ * @m is out, and its reads are not waited for any more: how many there are with either
+ * grace reference, which are the caller's to put.
  */
-u64 fusion_members_flush(struct fusion_member *members, unsigned int count);
+void fusion_member_give_up_reads(struct fusion_member *m, unsigned int reads[2]);
 
 /* Is any member dirty that is not out? */
 bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
@@ -114,14 +181,6 @@ bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
  */
 int fusion_page_io(struct block_device *bdev, sector_t sector,
 		   struct page *page, unsigned int bytes, blk_opf_t opf);
-
-/*
- * Write @record to those members in @which, all at once: one copy after the other, so that
- * a power cut leaves one of them whole, unless the first has failed.  Returns those that
- * failed both.  Sleeps.
- */
-u64 fusion_members_write_record(struct fusion_member *members, u64 which,
-				struct page *record);
 
 /*
  * Read and check the label of a member, to the begin of @page: the first copy that is good.

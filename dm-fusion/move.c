@@ -8,6 +8,9 @@
 #include "reconstruct.h"
 #include "volume-table.h"
 
+/* What holds a block longer may do so for ever: a write to a member that hangs. */
+#define HOLD_TIMEOUT	HZ
+
 void fusion_move_init(struct fusion_move *m, struct fusion_pool *pool)
 {
 	memset(m, 0, sizeof(*m));
@@ -141,7 +144,28 @@ bool fusion_move_hold(struct fusion_move *m, unsigned int i)
 	return true;
 }
 
-void fusion_move_hold_wait(struct fusion_move *m)
+void fusion_move_drop(struct fusion_move *m, u64 slots)
+{
+	for (slots &= m->held; slots; slots &= slots - 1) {
+		unsigned int i = fusion_ctz64(slots);
+
+		m->held &= ~(1ULL << i);
+		fusion_hold_drop(&m->pool->locks, &m->stripe->slot[i].hold);
+	}
+}
+
+static bool move_hold_wait(struct fusion_move *m, unsigned int i)
+{
+	bool held = fusion_hold_take_timeout(&m->pool->locks, &m->stripe->slot[i].hold,
+					     move_key(m, i), FUSION_HOLD_EXCLUSIVE,
+					     HOLD_TIMEOUT);
+
+	if (held)
+		m->held |= 1ULL << i;
+	return held;
+}
+
+bool fusion_move_hold_wait(struct fusion_move *m)
 {
 	u8 order[FUSION_MAX_MEMBERS];
 	unsigned int i, j, n = 0;
@@ -154,23 +178,16 @@ void fusion_move_hold_wait(struct fusion_move *m)
 			order[j] = order[j - 1];
 		order[j] = i;
 	}
+	/* who writes now may do so to a member that hangs: nobody is to wait for us then */
 	for (i = 0; i < n; i++) {
-		fusion_hold_take_wait(&m->pool->locks,
-				      &m->stripe->slot[order[i]].hold,
-				      move_key(m, order[i]),
-				      FUSION_HOLD_EXCLUSIVE);
-		m->held |= 1ULL << order[i];
+		if (!move_hold_wait(m, order[i]))
+			return false;
+		fusion_move_drop(m, 1ULL << order[i]);
 	}
-}
-
-void fusion_move_drop(struct fusion_move *m, u64 slots)
-{
-	for (slots &= m->held; slots; slots &= slots - 1) {
-		unsigned int i = fusion_ctz64(slots);
-
-		m->held &= ~(1ULL << i);
-		fusion_hold_drop(&m->pool->locks, &m->stripe->slot[i].hold);
-	}
+	for (i = 0; i < n; i++)
+		if (!move_hold_wait(m, order[i]))
+			return false;
+	return true;
 }
 
 /* ---- I/O ---- */
@@ -241,7 +258,7 @@ static int move_reconstruct_all(struct fusion_move *m, u64 slots)
 	for (; !r && slots; slots &= slots - 1) {
 		unsigned int i = fusion_ctz64(slots);
 
-		if (m->slot[i].run.place && m->stripe->slot[i].bio.bi_status)
+		if (m->slot[i].run.place && m->stripe->slot[i].status)
 			r = move_reconstruct(m, i);
 	}
 	return r;

@@ -67,8 +67,11 @@ int fusion_move_there(struct fusion_move *m, unsigned int i);
 
 /* Try to hold slot @i's block; false: it is hot. */
 bool fusion_move_hold(struct fusion_move *m, unsigned int i);
-/* As above, waiting.  Slots are held in the order of their blocks. */
-void fusion_move_hold_wait(struct fusion_move *m);
+/*
+ * Hold the blocks of all slots, in their order, and wait for each, but not for long.  False:
+ * some are held, not all.
+ */
+bool fusion_move_hold_wait(struct fusion_move *m);
 void fusion_move_drop(struct fusion_move *m, u64 slots);
 
 /*

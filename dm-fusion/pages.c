@@ -5,18 +5,15 @@
 #include <linux/gfp.h>
 #include <linux/slab.h>
 
-#include "io.h"
 #include "pages.h"
+#include "private.h"
 
 /* For each member. */
 #define PAGES_PENDING	4
 
 struct page_io {
 	struct fusion_pages *io;
-	struct fusion_member *member;
 	void **read;			/* where the page is; NULL: written */
-	struct bio bio;
-	struct bio_vec vec;
 };
 
 void fusion_pages_fail(struct fusion_pages *io, int error)
@@ -31,23 +28,16 @@ static void page_drop(void **read)
 	*read = NULL;
 }
 
-static void page_end_io(struct bio *bio)
+static void page_end(void *owner, blk_status_t status, bool abandoned)
 {
-	struct page_io *p = container_of(bio, struct page_io, bio);
+	struct page_io *p = owner;
 	struct fusion_pages *io = p->io;
 	unsigned long flags;
 
-	if (fusion_write_aside(io->pool, p->member, bio))
-		return;
-	if (op_is_write(bio_op(bio)))
-		fusion_member_end_write(p->member);
-	else
-		fusion_member_end_read(p->member);
-	if (bio->bi_status)
+	if (status)
 		fusion_pages_fail(io, -EIO);
-	if (bio->bi_status && p->read)
+	if (status && p->read)
 		page_drop(p->read);
-	bio_uninit(bio);
 	kfree(p);
 	/* @io is gone as soon as its owner has the lock, and sees that it was the last */
 	spin_lock_irqsave(&io->lock, flags);
@@ -74,6 +64,10 @@ static void page_submit(struct fusion_pages *io, u64 place, unsigned int page,
 			void *data, void **read)
 {
 	struct page_io *p = data ? kmalloc(sizeof(*p), GFP_NOIO) : NULL;
+	struct fusion_private *private;
+	struct fusion_member *m;
+	sector_t sector;
+	u32 member;
 
 	if (!p) {
 		fusion_pages_fail(io, -ENOMEM);
@@ -83,19 +77,18 @@ static void page_submit(struct fusion_pages *io, u64 place, unsigned int page,
 	}
 	p->io = io;
 	p->read = read;
-	bio_init(&p->bio, io->pool->member[0].bdev, &p->vec, 1,
-		 read ? REQ_OP_READ : REQ_OP_WRITE);
-	p->member = fusion_aim(io->pool, &p->bio, place, page);
-	p->bio.bi_end_io = page_end_io;
-	__bio_add_page(&p->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
+	sector = fusion_space_locate(&io->pool->space, place, &member);
+	m = &io->pool->member[member];
+	private = fusion_private_get(io->pool, read ? REQ_OP_READ : REQ_OP_WRITE, page_end, p);
+	private->bio.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
+	__bio_add_page(&private->bio, virt_to_page(data), 1 << FUSION_PAGE_SHIFT, 0);
 	io->count[read ? READ : WRITE]++;
-	fusion_member_background(p->member, 1 << FUSION_PAGE_SHIFT);
+	fusion_member_background(m, 1 << FUSION_PAGE_SHIFT);
 	spin_lock_irq(&io->lock);
 	wait_event_lock_irq(io->room, io->pending < io->most, io->lock);
 	io->pending++;
 	spin_unlock_irq(&io->lock);
-	fusion_member_start(p->member);
-	fusion_member_submit(p->member, &p->bio);
+	fusion_private_submit(private, m);
 }
 
 void fusion_pages_read(struct fusion_pages *io, u64 place, unsigned int page,

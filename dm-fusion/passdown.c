@@ -8,6 +8,7 @@
  */
 #include <linux/blkdev.h>
 
+#include "hang.h"
 #include "mode.h"
 #include "passdown.h"
 #include "waiters.h"
@@ -24,13 +25,26 @@ static void passdown_put(struct fusion_passdown *p)
 static void passdown_end(struct bio *bio)
 {
 	struct fusion_passdown_member *pm = bio->bi_private;
-	struct fusion_passdown *p = &pm->pool->passdown;
+	struct fusion_pool *pool = pm->pool;
+	struct fusion_passdown *p = &pool->passdown;
+	struct fusion_member *m = &pool->member[pm - p->member];
+	blk_status_t status = bio->bi_status;
 
-	pm->status = bio->bi_status;
 	bio_put(bio);
+	if (!xchg(&pm->under_way, false)) {
+		fusion_hang_late(pool, m, pm->ticket);
+		return;
+	}
+	pm->status = status;
 	/* a discard leaves nothing that must be flushed */
-	fusion_member_end_read(&pm->pool->member[pm - p->member]);
+	fusion_member_end(m, pm->ticket);
 	passdown_put(p);
+}
+
+void fusion_passdown_abandon(struct fusion_pool *pool, unsigned int i)
+{
+	if (xchg(&pool->passdown.member[i].under_way, false))
+		passdown_put(&pool->passdown);
 }
 
 static void passdown_submit(struct fusion_pool *pool, unsigned int i,
@@ -54,7 +68,12 @@ static void passdown_submit(struct fusion_pool *pool, unsigned int i,
 	bio->bi_private = pm;
 	bio->bi_end_io = passdown_end;
 	atomic_inc(&pool->passdown.pending);
-	fusion_member_start(m);
+	pm->ticket = fusion_member_start(m);
+	WRITE_ONCE(pm->under_way, true);
+	/* @m may have been abandoned just before */
+	smp_mb();
+	if (fusion_member_out(m))
+		fusion_passdown_abandon(pool, i);
 	submit_bio(bio);
 }
 

@@ -32,6 +32,9 @@ void fusion_passdown_kick(struct fusion_pool *pool);
  */
 void fusion_passdown_wait(struct fusion_pool *pool);
 
+/* Member @i is out: its discard is not waited for.  Sleeps. */
+void fusion_passdown_abandon(struct fusion_pool *pool, unsigned int i);
+
 /* The pool is not active any more: those who wait go on. */
 void fusion_passdown_let_go(struct fusion_pool *pool);
 

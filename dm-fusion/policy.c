@@ -29,6 +29,8 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		.load_kib = 40000000 / 1024,
 		.rebuild_kib = 20480,
 		.low_water_percent = 5,
+		/* drivers give up after 30 s, most of them */
+		.hang_ms = 60000,
 		.patch_percent = 1,
 	};
 }

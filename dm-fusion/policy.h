@@ -22,6 +22,7 @@ struct fusion_tunables {
 	u32 rate_kib;		/* a second: of background I/O; 0: no limit */
 	u32 rebuild_kib;	/* the same, of rebuild, while a member has such load */
 	u32 low_water_percent;	/* of the pool; see fusion_low_water() */
+	u32 hang_ms;		/* a member that takes longer has failed; 0: never */
 	u32 write_select;	/* enum fusion_select, and the bias: selection.h */
 	u32 rmw_bias;
 };

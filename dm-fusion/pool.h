@@ -117,8 +117,11 @@ struct fusion_victims {
 	wait_queue_head_t settled;	/* there is none any more */
 	/* of what was found last some was moved; some was not, as others were in the way */
 	bool moved, crossed;
-	/* under walk_lock, in jiffies_64: until then it is not looked for more */
-	u64 rest[FUSION_MAX_CLASSES];
+	/* under walk_lock, in jiffies_64 */
+	struct {
+		u64 rest;		/* until then it is not looked for more */
+		u64 since;		/* nothing could be moved; or 0 */
+	} of[FUSION_MAX_CLASSES];
 };
 
 #define FUSION_RECLAIM_JOBS	8
@@ -196,13 +199,22 @@ struct fusion_rebuild {
 struct fusion_failures {
 	spinlock_t lock;
 	struct work_struct work;
-	wait_queue_head_t settled;
 	struct mutex return_lock;	/* one comes back after the other; before the commit mutex */
 	u64 begun, kept;		/* members; under the commit mutex */
 	u64 absent;			/* there is no device for them; likewise */
 	/* changed under the lock, read on every write: members that */
 	u64 out;			/* are out */
 	u64 lacking;			/* or may have something nowhere: who has a number, too */
+};
+
+/* hang.c */
+struct fusion_hangs {
+	spinlock_t lock;
+	wait_queue_head_t wait;		/* for members' answers, or for knowing that they hang */
+	u64 hung;			/* members; under the lock */
+	bool watching;
+	struct workqueue_struct *wq;
+	struct delayed_work work;
 };
 
 /* recover.c: pages that could not be read where they are */
@@ -230,6 +242,8 @@ struct fusion_passdown {
 	struct fusion_passdown_member {
 		struct fusion_pool *pool;
 		blk_status_t status;
+		u8 ticket;
+		bool under_way;		/* and has not been abandoned */
 		bool complained;
 	} member[FUSION_MAX_MEMBERS];
 	u64 ranges, blocks;		/* passed down */
@@ -254,6 +268,7 @@ struct fusion_pool {
 	struct workqueue_struct *slow_wq;
 	struct workqueue_struct *recover_wq;	/* reads that failed: likewise */
 	struct bio_set bios;
+	struct bio_set private_bios;
 	struct fusion_stripe_pool large_pool[FUSION_MAX_CLASSES];
 	bool error_if_no_space;
 
@@ -273,6 +288,7 @@ struct fusion_pool {
 	struct fusion_destage destage;
 	struct fusion_recovered recovered;
 	struct fusion_failures failures;
+	struct fusion_hangs hang;
 	/* record.c; under the commit mutex */
 	struct page *record;
 	u64 states_committed;		/* generation of those in the last commit */

@@ -7,10 +7,12 @@
 
 #include "commit.h"
 #include "compact.h"
+#include "hang.h"
 #include "io.h"
 #include "mode.h"
 #include "passdown.h"
 #include "pools.h"
+#include "private.h"
 #include "rebuild.h"
 #include "reclaim.h"
 #include "record.h"
@@ -58,12 +60,16 @@ static int pool_workqueues(struct fusion_pool *pool)
 	/* for long: not for who needs it to free memory; who begins it and it itself */
 	pool->rebuild.wq = alloc_workqueue("fusion-rebuild", WQ_UNBOUND,
 					   2 + FUSION_REBUILD_JOBS);
+	/* who needs memory may wait for a member that hangs */
+	pool->hang.wq = alloc_workqueue("fusion-hang", WQ_MEM_RECLAIM, 1);
 	return pool->io_wq && pool->large_wq && pool->slow_wq &&
-		pool->recover_wq && pool->rebuild.wq ? 0 : -ENOMEM;
+		pool->recover_wq && pool->rebuild.wq && pool->hang.wq ? 0 : -ENOMEM;
 }
 
 static void pool_free_workqueues(struct fusion_pool *pool)
 {
+	if (pool->hang.wq)
+		destroy_workqueue(pool->hang.wq);
 	if (pool->rebuild.wq)
 		destroy_workqueue(pool->rebuild.wq);
 	if (pool->recover_wq)
@@ -196,6 +202,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	mutex_init(&pool->background_lock);
 	fusion_scrub_init(pool);
 	fusion_rebuild_init(pool);
+	fusion_hang_init(pool);
 	fusion_gates_init(&pool->gates);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
@@ -224,9 +231,12 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = pool_workqueues(pool);
 	if (r)
 		goto bad_wq;
-	r = bioset_init(&pool->bios, BIO_POOL_SIZE, 0, 0);
+	r = fusion_read_init(pool);
 	if (r)
 		goto bad_wq;
+	r = fusion_private_init(pool);
+	if (r)
+		goto bad_private;
 	pool->counters = alloc_percpu(struct fusion_counters);
 	if (!pool->counters) {
 		r = -ENOMEM;
@@ -273,7 +283,9 @@ bad_passdown:
 bad_reclaim:
 	free_percpu(pool->counters);
 bad_counters:
-	bioset_exit(&pool->bios);
+	fusion_private_exit(pool);
+bad_private:
+	fusion_read_exit(pool);
 bad_wq:
 	pool_free_workqueues(pool);
 	fusion_map_exit(&pool->map);
@@ -310,7 +322,8 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_passdown_exit(pool);
 	fusion_volumes_exit(pool);
 	free_percpu(pool->counters);
-	bioset_exit(&pool->bios);
+	fusion_private_exit(pool);
+	fusion_read_exit(pool);
 	pool_free_workqueues(pool);
 	fusion_map_exit(&pool->map);
 	fusion_sets_exit(&pool->space);
@@ -386,6 +399,7 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	int r = 0;
 
+	fusion_hang_start(pool);
 	mutex_lock(&pool->commit_lock);
 	fusion_failures_missing(pool, missing);
 	if (!pool->activated)
@@ -398,8 +412,10 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 			fusion_failures_end(pool, fusion_failures_record(pool));
 	}
 	mutex_unlock(&pool->commit_lock);
-	if (r)
+	if (r) {
+		fusion_hang_stop(pool);
 		return r;
+	}
 	if (!pool->activated && fusion_pool_writable(pool) &&
 	    fusion_destage_redo(pool)) {
 		/* what the records say is read from the patches, until a start can do it */
@@ -438,13 +454,10 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	fusion_resync_stop(pool);
 }
 
-void fusion_pool_deactivate(struct fusion_pool *pool)
+static void pool_settle(struct fusion_pool *pool)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 
-	if (!pool->serving)
-		return;
-	WRITE_ONCE(pool->serving, false);
 	fusion_reclaim_stop(pool);
 	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);
@@ -461,4 +474,13 @@ void fusion_pool_deactivate(struct fusion_pool *pool)
 	fusion_commit_transaction(pool);
 	mutex_unlock(&pool->commit_lock);
 	fusion_grace_wait(&pool->grace);
+}
+
+void fusion_pool_deactivate(struct fusion_pool *pool)
+{
+	if (!pool->serving)
+		return;
+	WRITE_ONCE(pool->serving, false);
+	pool_settle(pool);
+	fusion_hang_stop(pool);
 }

@@ -112,82 +112,144 @@ static void read_first(struct fusion_pool *pool, struct fusion_read_source *src)
 	src->mirror[0] = 0;
 }
 
-/* Send @bio, all of whose pages are at @src.  DM_MAPIO_*. */
-static int read_send(struct fusion_io *io, struct bio *bio,
-		     struct fusion_read_source *src)
+/* Send @io's clone, all of whose pages are at @src.  DM_MAPIO_*. */
+static int read_send(struct fusion_io *io, struct fusion_read_source *src)
 {
 	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_member *m;
+	struct bio *bio = io->bio;
 
 	if (!src->place) {
 		zero_fill_bio(bio);
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	io->member = fusion_aim(pool, bio, src->place, src->page);
-	fusion_member_start(io->member);
-	if (!fusion_member_out(io->member))
-		return DM_MAPIO_REMAPPED;
-	/* after its other parts, if it has any */
+	m = fusion_aim(pool, bio, src->place, src->page);
+	if (likely(fusion_member_start_read(m, io->grace, &io->ticket))) {
+		io->member = m;
+		if (!fusion_member_out(m))
+			return DM_MAPIO_REMAPPED;
+	}
 	fusion_end(bio, BLK_STS_IOERR);
 	return DM_MAPIO_SUBMITTED;
 }
 
-/*
- * In a worker a clone cannot be cut any more: parts in other places than its
- * end are split off and chained to it.
- */
+/* ---- parts ---- */
+
+/* In a worker a clone cannot be cut any more: parts in other places are sent for it. */
+struct read_part {
+	struct fusion_pool *pool;
+	struct fusion_member *member;
+	unsigned int grace;
+	u8 ticket;
+	struct bio bio;			/* last: the bio set's */
+};
+
+static void part_end_io(struct bio *part)
+{
+	struct read_part *p = container_of(part, struct read_part, bio);
+	struct bio *bio = part->bi_private;
+
+	if (!fusion_member_end_read(p->member, p->ticket))
+		part->bi_status = BLK_STS_IOERR;
+	else
+		fusion_grace_leave(&p->pool->grace, p->grace);
+	if (part->bi_status)
+		bio->bi_status = part->bi_status;
+	bio_put(part);
+	bio_endio(bio);
+}
+
+/* Send @part of @bio, whose pages are at @src, with a grace reference. */
+static void part_send(struct fusion_pool *pool, struct bio *bio, struct bio *part,
+		      const struct fusion_read_source *src, unsigned int grace)
+{
+	struct read_part *p = container_of(part, struct read_part, bio);
+
+	if (!src->place) {
+		zero_fill_bio(part);
+	} else {
+		p->pool = pool;
+		p->grace = grace;
+		p->member = fusion_aim(pool, part, src->place, src->page);
+		part->bi_private = bio;
+		part->bi_end_io = part_end_io;
+		bio_inc_remaining(bio);
+		if (fusion_member_start_read(p->member, grace, &p->ticket)) {
+			fusion_member_submit(p->member, part);
+			return;
+		}
+		bio->bi_status = BLK_STS_IOERR;
+		bio_endio(bio);
+	}
+	fusion_grace_leave(&pool->grace, grace);
+	bio_put(part);
+}
+
+/* Where the pages of @bio that are first are: with a grace reference.  -EIO. */
+static int part_find(struct fusion_io *io, struct bio *bio, struct fusion_read_source *src,
+		     unsigned int *grace)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	u64 block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
+	enum fusion_read_find found;
+
+	for (;;) {
+		*grace = fusion_grace_enter(&pool->grace);
+		found = fusion_read_find(pool, io->volume->id, block,
+					 fusion_sector_page(pool, bio->bi_iter.bi_sector),
+					 bio_sectors(bio) / FUSION_PAGE_SECTORS, src);
+		if (found != FUSION_READ_MISS)
+			break;
+		fusion_grace_leave(&pool->grace, *grace);
+		if (fusion_volume_load(io->volume, block, true))
+			return -EIO;
+	}
+	if (found == FUSION_READ_FOUND)
+		read_choose(pool, src);
+	else
+		/* only the first counts if it could not be synced */
+		read_first(pool, src);
+	return 0;
+}
+
 static void read_parts(struct fusion_io *io)
 {
 	struct fusion_pool *pool = io->volume->pool;
 	struct bio *bio = io->bio, *part;
 	struct fusion_read_source src;
-	unsigned int page, pages;
-	u64 block;
+	unsigned int sectors;
 
 	bio->bi_opf &= ~REQ_POLLED;	/* nobody polls for the parts */
-	for (;;) {
-		block = fusion_sector_block(pool, bio->bi_iter.bi_sector);
-		page = fusion_sector_page(pool, bio->bi_iter.bi_sector);
-		pages = bio_sectors(bio) / FUSION_PAGE_SECTORS;
-		switch (fusion_read_find(pool, io->volume->id, block, page,
-					 pages, &src)) {
-		case FUSION_READ_MISS:
-			if (fusion_volume_load(io->volume, block, true)) {
-				fusion_end(bio, BLK_STS_IOERR);
-				return;
-			}
-			continue;
-		case FUSION_READ_UNSYNCED:
-			/* only the first counts if it could not be synced */
-			read_first(pool, &src);
-			break;
-		case FUSION_READ_FOUND:
-			read_choose(pool, &src);
-			break;
+	do {
+		if (part_find(io, bio, &src, &io->grace)) {
+			/* after the parts */
+			io->kind = FUSION_IO_OTHER;
+			fusion_end(bio, BLK_STS_IOERR);
+			return;
 		}
-		if (src.pages == pages)
-			break;
-		part = bio_split(bio, src.pages * FUSION_PAGE_SECTORS, GFP_NOIO,
-				 &pool->bios);
-		bio_chain(part, bio);
-		if (src.place) {
-			fusion_member_submit(fusion_aim(pool, part, src.place,
-							src.page), part);
+		sectors = bio_sectors(bio);
+		if (src.pages * FUSION_PAGE_SECTORS < sectors) {
+			io->kind = FUSION_IO_PARTS;
+			part = bio_split(bio, src.pages * FUSION_PAGE_SECTORS, GFP_NOIO,
+					 &pool->bios);
+		} else if (io->kind == FUSION_IO_PARTS) {
+			part = bio_alloc_clone(bio->bi_bdev, bio, GFP_NOIO, &pool->bios);
 		} else {
-			zero_fill_bio(part);
-			bio_endio(part);
+			io->kind = FUSION_IO_READ;
+			if (read_send(io, &src) == DM_MAPIO_REMAPPED)
+				submit_bio_noacct(bio);
+			return;
 		}
-	}
-	if (read_send(io, bio, &src) == DM_MAPIO_REMAPPED)
-		submit_bio_noacct(bio);
+		part_send(pool, bio, part, &src, io->grace);
+	} while (src.pages * FUSION_PAGE_SECTORS < sectors);
+	bio_endio(bio);
 }
 
 static void read_work(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
 
-	io->grace = fusion_grace_enter(&io->volume->pool->grace);
-	io->kind = FUSION_IO_READ;
 	io->iter = io->bio->bi_iter;
 	read_parts(io);
 }
@@ -241,18 +303,34 @@ int fusion_read_map(struct fusion_io *io)
 	io->kind = FUSION_IO_READ;
 	io->iter = bio->bi_iter;
 	read_choose(pool, &src);
-	return read_send(io, bio, &src);
+	return read_send(io, &src);
 }
 
 int fusion_read_end(struct fusion_io *io, blk_status_t *status)
 {
-	if (io->member)
-		fusion_member_end_read(io->member);
-	fusion_grace_leave(&io->volume->pool->grace, io->grace);
-	if (likely(!*status))
+	struct fusion_pool *pool = io->volume->pool;
+	bool good = !*status;
+
+	if (io->kind == FUSION_IO_READ) {
+		if (io->member && !fusion_member_end_read(io->member, io->ticket))
+			good = false;
+		else
+			fusion_grace_leave(&pool->grace, io->grace);
+	}
+	if (likely(good))
 		return DM_ENDIO_DONE;
 	/* it is answered from elsewhere */
 	io->kind = FUSION_IO_OTHER;
-	fusion_defer(io, io->volume->pool->recover_wq, fusion_read_recover);
+	fusion_defer(io, pool->recover_wq, fusion_read_recover);
 	return DM_ENDIO_INCOMPLETE;
+}
+
+int fusion_read_init(struct fusion_pool *pool)
+{
+	return bioset_init(&pool->bios, BIO_POOL_SIZE, offsetof(struct read_part, bio), 0);
+}
+
+void fusion_read_exit(struct fusion_pool *pool)
+{
+	bioset_exit(&pool->bios);
 }

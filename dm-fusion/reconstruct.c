@@ -120,7 +120,7 @@ u64 fusion_slots_io(struct fusion_reconstruct *r, u64 id, u64 slots, blk_opf_t o
 	if (!fusion_stripe_end(r->stripe))
 		return 0;
 	for (left = slots; left; left &= left - 1)
-		if (r->stripe->slot[fusion_ctz64(left)].bio.bi_status)
+		if (r->stripe->slot[fusion_ctz64(left)].status)
 			failed |= left & -left;
 	return failed;
 }

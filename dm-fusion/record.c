@@ -4,6 +4,7 @@
  */
 #include <linux/mm.h>
 
+#include "flush.h"
 #include "record.h"
 
 int fusion_records_init(struct fusion_pool *pool)
@@ -17,9 +18,19 @@ void fusion_records_exit(struct fusion_pool *pool)
 	__free_page(pool->record);
 }
 
+/* The page is written to, unless a member may still read it (private.h): then another. */
+static struct fusion_disk_record *record_begin(struct fusion_pool *pool)
+{
+	if (page_count(pool->record) > 1) {
+		__free_page(pool->record);
+		pool->record = alloc_page(GFP_NOIO | __GFP_ZERO | __GFP_NOFAIL);
+	}
+	return page_address(pool->record);
+}
+
 u64 fusion_records_write(struct fusion_pool *pool)
 {
-	struct fusion_disk_record *record = page_address(pool->record);
+	struct fusion_disk_record *record;
 	const struct fusion_md_super *super = fusion_md_super(pool->md);
 	u64 todo = 0, failed;
 	unsigned int i;
@@ -37,12 +48,13 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	todo &= ~pool->recorded;
 	if (!todo)
 		return 0;
+	record = record_begin(pool);
 	fusion_md_pool_uuid(pool->md, record->pool_uuid);
 	record->generation = cpu_to_le64(super->states_generation);
 	record->members = cpu_to_le16(pool->layout.n);
 	memcpy(record->state, super->member, sizeof(record->state));
 	fusion_record_seal(record);
-	failed = fusion_members_write_record(pool->member, todo, pool->record);
+	failed = fusion_members_write_record(pool, todo, pool->record);
 	pool->recorded_generation = super->states_generation;
 	pool->recorded |= todo & ~failed;
 	return failed;

@@ -7,6 +7,7 @@
 
 #include "commit.h"
 #include "failure.h"
+#include "hang.h"
 #include "mode.h"
 #include "return.h"
 #include "spare.h"
@@ -193,6 +194,11 @@ static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 	if (r)
 		return r;
 	fusion_commit_quiesce(pool);
+	if (!fusion_hang_over(pool, &pool->member[i])) {
+		DMERR("%s: member %u still has I/O under way of before: try again when it has ended",
+		      fusion_pool_name(pool), i);
+		return -EBUSY;
+	}
 	mutex_lock(&pool->commit_lock);
 	/* it may not be as it was */
 	r = return_check(pool, i, keep, uuid, generation);

@@ -9,8 +9,9 @@
  *     what was there when it was used last does, and the records of the stripes have said
  *     since then what has been written, only replicas: those may have been written in place.
  *     What is in areas there is not any more, for other members that are not OK.
- *  2. Who has found a place on the member before that has left.  So nobody reads
- *     what is stale when
+ *  2. Who has found a place on the member before that has left, and all I/O on it has ended,
+ *     also what was given up (hang.h).  So nobody reads what is stale, and nothing that is
+ *     late is written, when
  *  3. the member is RETURNING, by a commit, and by the records of all (record.h), and is used
  *     from then on.  What is drawn now is at home there.  What was in its area stays there.
  *  4. Rebuild (rebuild.h) brings home what is in the area, or nowhere.  What is in sets is
@@ -38,7 +39,8 @@
  * Use member @i, which is out, again.  @keep: what was on it when it was used last counts; or
  * nothing that is on it does, and it may be another device.  0: it is returning, and is
  * rebuilt in the background.  -EINVAL: it is not out, or there is no device for it, or
- * what is on it cannot count; -EBUSY: too many members are not OK; -EIO, -ENOMEM, -EROFS; -EAGAIN:
+ * what is on it cannot count; -EBUSY: too many members are not OK, or I/O
+ * of before has not ended; -EIO, -ENOMEM, -EROFS; -EAGAIN:
  * it has failed again.  The log says why.  Sleeps.
  */
 int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep);

@@ -2,6 +2,7 @@
 /*
  * Settings.  See settings.h.
  */
+#include "hang.h"
 #include "rebuild.h"
 #include "reclaim.h"
 #include "selection.h"
@@ -27,6 +28,7 @@ static const struct {
 	TUNABLE(patch_percent, 100),
 	TUNABLE(write_select, FUSION_SELECTS - 1),
 	TUNABLE(rmw_bias, FUSION_MAX_MEMBERS),
+	TUNABLE(hang_ms, 3600 * 1000),
 #undef TUNABLE
 };
 
@@ -50,6 +52,7 @@ int fusion_set_setting(struct fusion_pool *pool, const char *name, u64 value,
 		fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
 		fusion_reclaim_kick(pool);
 		fusion_rebuild_kick(pool);
+		fusion_hang_kick(pool);
 		return 0;
 	}
 	return -ENOENT;

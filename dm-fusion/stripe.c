@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "io.h"
+#include "private.h"
 #include "stripe.h"
 
 #define STRIPE_POOL_MIN	2
@@ -40,7 +41,8 @@ static void *stripe_alloc(gfp_t gfp, void *context)
 	unsigned int i;
 	void *memory;
 
-	gfp |= __GFP_NOWARN;
+	/* compound: pages can be kept for who still uses them (private.h) */
+	gfp |= __GFP_NOWARN | __GFP_COMP;
 	memory = kvzalloc(sp->front + struct_size(stripe, slot, sp->class->k),
 			  gfp);
 	if (!memory)
@@ -285,21 +287,39 @@ static void stripe_waited(struct fusion_stripe *stripe)
 	complete(&stripe->waited);
 }
 
-static void slot_end_io(struct bio *bio)
+static void slot_end(void *owner, blk_status_t status, bool abandoned)
 {
-	struct fusion_slot *slot = container_of(bio, struct fusion_slot, bio);
+	struct fusion_slot *slot = owner;
 	struct fusion_stripe *stripe = slot->stripe;
 
-	if (fusion_write_aside(stripe->pool, slot->member, bio))
-		return;
-	if (op_is_write(bio_op(bio)))
-		fusion_member_end_write(slot->member);
-	else
-		fusion_member_end_read(slot->member);
-	if (bio->bi_status)
-		WRITE_ONCE(stripe->status, bio->bi_status);
-	bio_uninit(bio);
+	slot->status = status;
+	if (status) {
+		WRITE_ONCE(stripe->status, status);
+		slot->lost = abandoned;
+	}
 	stripe_drop(stripe);
+}
+
+/* A member may still read into a slot's buffer, which it keeps: another for us. */
+static void stripe_replace_lost(struct fusion_stripe *stripe)
+{
+	unsigned int order = get_order(stripe->pool->block_sectors << SECTOR_SHIFT), i;
+	gfp_t gfp = GFP_NOIO | __GFP_COMP | __GFP_NOWARN;
+
+	for (i = 0; i < stripe->class->k; i++) {
+		struct fusion_slot *slot = &stripe->slot[i];
+
+		if (!slot->lost)
+			continue;
+		free_pages((unsigned long)slot->data, order);
+		for (;;) {
+			slot->data = (void *)__get_free_pages(gfp, order);
+			if (slot->data)
+				break;
+			memalloc_retry_wait(gfp);
+		}
+		slot->lost = false;
+	}
 }
 
 void fusion_stripe_begin(struct fusion_stripe *stripe,
@@ -330,17 +350,15 @@ void fusion_stripe_submit_to(struct fusion_stripe *stripe, unsigned int i,
 			     unsigned int pages, blk_opf_t opf)
 {
 	struct fusion_slot *slot = &stripe->slot[i];
-	struct bio *bio = &slot->bio;
+	struct fusion_private *io;
 
-	bio_init(bio, m->bdev, &slot->vec, 1, opf);
-	bio->bi_iter.bi_sector = sector;
-	slot->member = m;
-	bio->bi_end_io = slot_end_io;
-	__bio_add_page(bio, virt_to_page(slot->data),
+	io = fusion_private_get(stripe->pool, opf, slot_end, slot);
+	io->bio.bi_iter.bi_sector = sector;
+	__bio_add_page(&io->bio, virt_to_page(slot->data),
 		       pages << FUSION_PAGE_SHIFT, first << FUSION_PAGE_SHIFT);
+	slot->member = m;
 	atomic_inc(&stripe->pending);
-	fusion_member_start(slot->member);
-	fusion_member_submit(slot->member, bio);
+	fusion_private_submit(io, m);
 }
 
 int fusion_stripe_end(struct fusion_stripe *stripe)
@@ -352,6 +370,8 @@ int fusion_stripe_end(struct fusion_stripe *stripe)
 	if (!wait)
 		return 0;
 	wait_for_completion_io(&stripe->waited);
+	if (unlikely(stripe->status))
+		stripe_replace_lost(stripe);
 	/* and no other: a medium error would be -ENODATA, which says something else */
 	return stripe->status ? -EIO : 0;
 }

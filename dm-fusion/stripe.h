@@ -22,9 +22,10 @@ struct fusion_slot {
 	struct fusion_hold hold;	/* of the block */
 	struct fusion_update update;
 	struct fusion_stripe *stripe;
+	/* of its last I/O */
 	struct fusion_member *member;
-	struct bio bio;
-	struct bio_vec vec;
+	blk_status_t status;
+	bool lost;			/* a read was abandoned: @data is not ours any more */
 };
 
 struct fusion_stripe {
@@ -86,7 +87,7 @@ void fusion_page_recover(const struct fusion_class *class, void **ptrs, u64 lost
 /*
  * I/O: begin, submit for any slots, one I/O each, and end.  When all are done,
  * and not before the end, @done is called, in any context; with @done NULL,
- * fusion_stripe_end() waits and returns 0 or -EIO.
+ * fusion_stripe_end() waits and returns 0 or -EIO.  Who reads waits.
  */
 void fusion_stripe_begin(struct fusion_stripe *stripe,
 			 void (*done)(struct fusion_stripe *stripe));

@@ -197,6 +197,7 @@ static int volume_end_io(struct dm_target *ti, struct bio *bio,
 
 	switch (io->kind) {
 	case FUSION_IO_READ:
+	case FUSION_IO_PARTS:
 		return fusion_read_end(io, status);
 	case FUSION_IO_WRITE:
 		return fusion_write_end(io, status);

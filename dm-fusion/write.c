@@ -191,7 +191,7 @@ static void mirror_end(struct bio *mirror)
 
 	if (fusion_write_aside(io->volume->pool, m->member, mirror))
 		return;
-	fusion_member_end_write(m->member);
+	fusion_member_end_write(m->member, m->ticket);
 	/* any of their errors will do */
 	if (unlikely(mirror->bi_status))
 		WRITE_ONCE(io->status, mirror->bi_status);
@@ -216,7 +216,7 @@ static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
 	m->bio.bi_opf &= ~REQ_POLLED;	/* nobody polls for this one */
 	m->bio.bi_private = io;
 	m->bio.bi_end_io = mirror_end;
-	fusion_member_start(m->member);
+	m->ticket = fusion_member_start(m->member);
 	fusion_member_submit(m->member, &m->bio);
 }
 
@@ -248,7 +248,7 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 		if (i != own)
 			write_send_mirror(io, mirror++, place[i], page);
 	io->member = fusion_aim(pool, bio, place[own], page);
-	fusion_member_start(io->member);
+	io->ticket = fusion_member_start(io->member);
 	return DM_MAPIO_REMAPPED;
 }
 
@@ -705,7 +705,7 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 			*status = io->bio->bi_status;
 		}
 		io->primary_done = true;
-		fusion_member_end_write(io->member);
+		fusion_member_end_write(io->member, io->ticket);
 		if (!atomic_dec_and_test(&io->pending))
 			return DM_ENDIO_INCOMPLETE;
 	}

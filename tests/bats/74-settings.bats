@@ -15,11 +15,12 @@ rebuild_kib 20480
 low_water_percent 5
 patch_percent 1
 write_select 0
-rmw_bias 0"
+rmw_bias 0
+hang_ms 60000"
 # The most that each may be.
 most=(paused=1 age_s=604800 idle_ms=3600000 limit_percent=100 soft_percent=100
 	load_kib=4294967295 rate_kib=4294967295 rebuild_kib=4294967295 low_water_percent=80 patch_percent=100
-	write_select=2 rmw_bias=64)
+	write_select=2 rmw_bias=64 hang_ms=3600000)
 
 labelled_pool() {
 	features=
@@ -95,7 +96,7 @@ $defaults" ]
 	labelled_pool
 	# nothing is set then, whatever stands before
 	run -2 --separate-stderr fusion pool set t-pool age_s=60 speed=1
-	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent, patch_percent, write_select, rmw_bias"* ]]
+	[[ $stderr == *"there is no setting 'speed'"*"paused, age_s, idle_ms, limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent, patch_percent, write_select, rmw_bias, hang_ms"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s=1m
 	[[ $stderr == *"'1m' is no value for age_s: give a plain number"* ]]
 	run -2 --separate-stderr fusion pool set t-pool age_s

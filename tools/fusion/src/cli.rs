@@ -130,13 +130,13 @@ pub enum PoolCommand {
     },
     /// List all pools, running or not
     List,
-    /// Change settings of a running pool's background work until it stops, or show them
+    /// Change settings of a running pool until it stops, or show them
     Set {
         /// Name or uuid of the pool
         pool: String,
         /// Settings, changed in this order [default: show all]; names: paused, age_s, idle_ms,
         /// limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent,
-        /// patch_percent, write_select, rmw_bias
+        /// patch_percent, write_select, rmw_bias, hang_ms
         #[arg(value_name = "NAME=VALUE", value_parser = settings::parse)]
         settings: Vec<Setting>,
     },

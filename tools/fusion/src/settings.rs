@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Settings of a running pool's background work. The kernel knows what they may be.
+//! Settings of a running pool. The kernel knows what they may be.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -22,6 +22,7 @@ const NAMES: [&str; 12] = [
     "patch_percent",
     "write_select",
     "rmw_bias",
+    "hang_ms",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

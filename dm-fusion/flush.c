@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flushes and records.  See flush.h.
+ */
+#include "failure.h"
+#include "flush.h"
+#include "hang.h"
+#include "private.h"
+
+#define DM_MSG_PREFIX "fusion"
+
+/* On the stack of who waits; the masks under hang.lock. */
+struct members_io {
+	struct fusion_pool *pool;
+	u64 left, failed;
+	u8 index[FUSION_MAX_MEMBERS];	/* the number of each: what its I/O knows */
+};
+
+static void members_end(void *owner, blk_status_t status, bool abandoned)
+{
+	u8 *index = owner;
+	struct members_io *io = container_of(index - *index, struct members_io, index[0]);
+	struct fusion_pool *pool = io->pool;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->hang.lock, flags);
+	io->left &= ~(1ULL << *index);
+	if (status)
+		io->failed |= 1ULL << *index;
+	/* with the lock: @io is gone when who waits has it */
+	wake_up_all(&pool->hang.wait);
+	spin_unlock_irqrestore(&pool->hang.lock, flags);
+}
+
+static void members_submit(struct members_io *io, unsigned int i, blk_opf_t opf,
+			   struct page *page, sector_t sector)
+{
+	struct fusion_private *p;
+
+	io->index[i] = i;
+	p = fusion_private_get(io->pool, REQ_OP_WRITE | REQ_SYNC | opf, members_end,
+			       &io->index[i]);
+	p->commit = true;
+	if (page) {
+		p->bio.bi_iter.bi_sector = sector;
+		__bio_add_page(&p->bio, page, FUSION_LABEL_BYTES, 0);
+	}
+	fusion_private_submit(p, &io->pool->member[i]);
+}
+
+/* Those in @hung: the pool does without them, if it can, and else waits for them. */
+static void members_give_up(struct members_io *io, u64 hung, u64 failed)
+{
+	struct fusion_pool *pool = io->pool;
+
+	for (; hung; hung &= hung - 1) {
+		struct fusion_member *m = &pool->member[fusion_ctz64(hung)];
+		u64 with = failed | 1ULL << fusion_ctz64(hung);
+
+		if (!fusion_failures_bear(pool, with)) {
+			fusion_hang_tell(pool, m);
+			continue;
+		}
+		failed = with;
+		fusion_private_abandon(m, true);
+	}
+}
+
+/*
+ * Write @page, if there is one, to each of @which, all at once; those that failed.  Of
+ * @failed that is known already.
+ */
+static u64 members_write(struct fusion_pool *pool, u64 which, u64 failed, blk_opf_t opf,
+			 struct page *page, sector_t sector)
+{
+	struct members_io io = { .pool = pool, .left = which };
+	u64 looked = 0, hung;
+
+	for (; which; which &= which - 1)
+		members_submit(&io, fusion_ctz64(which), opf, page, sector);
+	spin_lock_irq(&pool->hang.lock);
+	for (;;) {
+		wait_event_lock_irq(pool->hang.wait, !io.left ||
+				    io.left & pool->hang.hung & ~looked,
+				    pool->hang.lock);
+		if (!io.left)
+			break;
+		hung = io.left & pool->hang.hung & ~looked;
+		looked |= hung;
+		failed |= io.failed;
+		spin_unlock_irq(&pool->hang.lock);
+		members_give_up(&io, hung, failed);
+		spin_lock_irq(&pool->hang.lock);
+	}
+	spin_unlock_irq(&pool->hang.lock);
+	return io.failed;
+}
+
+u64 fusion_members_flush(struct fusion_pool *pool)
+{
+	u64 dirty = 0, failed, left;
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++) {
+		struct fusion_member *m = &pool->member[i];
+
+		if (!READ_ONCE(m->dirty) || fusion_member_out(m))
+			continue;
+		WRITE_ONCE(m->dirty, false);
+		dirty |= 1ULL << i;
+	}
+	/* the marks are clear before the flushes are issued */
+	smp_mb();
+	failed = members_write(pool, dirty, 0, REQ_PREFLUSH, NULL, 0);
+	for (left = failed; left; left &= left - 1) {
+		struct fusion_member *m = &pool->member[fusion_ctz64(left)];
+
+		DMERR_LIMIT("%pg: flush failed", m->bdev);
+		WRITE_ONCE(m->dirty, true);
+	}
+	return failed;
+}
+
+u64 fusion_members_write_record(struct fusion_pool *pool, u64 which, struct page *record)
+{
+	u64 failed;
+
+	failed = members_write(pool, which, 0, REQ_FUA, record,
+			       FUSION_RECORD_COPY0 >> SECTOR_SHIFT);
+	return failed & members_write(pool, which, failed, REQ_FUA, record,
+				      FUSION_RECORD_COPY1 >> SECTOR_SHIFT);
+}

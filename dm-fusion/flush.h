@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What commits send to many members at once: flushes, and the members' records.
+ *
+ * They wait for all.  One that hangs (hang.h) is given up if the pool can do without that
+ * member: it has failed, and what was sent to it is abandoned.
+ *
+ * All under the commit mutex; they sleep.
+ */
+#ifndef DM_FUSION_FLUSH_H
+#define DM_FUSION_FLUSH_H
+
+#include "pool.h"
+
+/*
+ * Flush those members that are dirty and not out.  Returns those whose flush failed, which
+ * are dirty again.
+ */
+u64 fusion_members_flush(struct fusion_pool *pool);
+
+/*
+ * Write @record to those members in @which: one copy after the other, so that a power cut
+ * leaves one of them whole, unless the first has failed.  Returns those that failed both.
+ */
+u64 fusion_members_write_record(struct fusion_pool *pool, u64 which, struct page *record);
+
+#endif /* DM_FUSION_FLUSH_H */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * I/O from and to memory of our own: of stripes, of pages that are merged or copied, of
+ * flushes and records.  It can be abandoned: its owner goes on as if it had ended, and the
+ * device may still answer, or not.
+ *
+ * So what the device may still use outlives the owner: the bio is not the owner's, and of
+ * its pages there are references of its own, until it comes back.  The owner frees its pages
+ * as ever.  It may write to those of an abandoned write: what the device then writes is on a
+ * member that nobody reads.  Those of an abandoned read may change at any time, and it uses
+ * others instead.
+ *
+ * A member's abandoned I/O is pending until it has come back: the pool's stop waits for that
+ * (hang.h).
+ */
+#ifndef DM_FUSION_PRIVATE_H
+#define DM_FUSION_PRIVATE_H
+
+#include "pool.h"
+
+/*
+ * It has ended with @status, or has been abandoned: a write then counts as done, a read as
+ * failed; those of commits have failed.  Any context.
+ */
+typedef void (*fusion_private_end_fn)(void *owner, blk_status_t status, bool abandoned);
+
+struct fusion_private {
+	struct list_head list;		/* of the member's; under its private_lock */
+	struct fusion_pool *pool;
+	struct fusion_member *member;
+	fusion_private_end_fn end;
+	void *owner;
+	bool commit;			/* of who has the commit mutex, who sees to errors */
+	bool abandoned;
+	u8 ticket;
+	struct bio bio;			/* last: the bio set's */
+};
+
+int fusion_private_init(struct fusion_pool *pool);
+/* None is under way. */
+void fusion_private_exit(struct fusion_pool *pool);
+
+/* One for a page or more in a row; sector and pages are the caller's to set.  Sleeps. */
+struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t opf,
+					  fusion_private_end_fn end, void *owner);
+
+/*
+ * Submit it to @m; it is gone then.  A write that fails is put aside until it is known that
+ * @m has failed (failure.h), unless it is a commit's.
+ */
+void fusion_private_submit(struct fusion_private *io, struct fusion_member *m);
+
+/* Abandon all that is under way on @m, which is out; or @commit: what is of commits. */
+void fusion_private_abandon(struct fusion_member *m, bool commit);
+
+#endif /* DM_FUSION_PRIVATE_H */

@@ -1,0 +1,420 @@
+#!/usr/bin/env bats
+# SSDs that hang, and neither do nor fail what they are sent: they are not waited for, and
+# nothing is lost, whatever they do with it later.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
+
+test_teardown() {
+	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
+}
+
+# hang KINDS SSD...: these keep such I/O back, until release.
+hang() {
+	local kind i
+	for kind in $1; do
+		for i in "${@:2}"; do
+			dmsetup message "ssd$i" 0 hold "$kind"
+		done
+	done
+}
+everything="reads writes flushes discards"
+
+# A volume as raid_volume makes it, in a pool that waits no longer than that.
+ms=1000
+hang_volume() {
+	raid_volume "$@"
+	message set hang_ms $ms
+	udevadm settle
+	# it has committed: nothing else is under way
+	flush
+}
+
+# same BLOCK...: half of what is there is written once more, each as one of $pids, so that it is
+# known while that is under way.  Each goes to other SSDs.
+same() {
+	local b
+	for b; do
+		dd if="$model" of=/dev/mapper/t-v0 bs=32k count=1 skip=$((b * 2)) seek=$((b * 2)) oflag=direct \
+			conv=notrunc status=none 3>&- &
+		pids+=($!)
+	done
+}
+# large_write STRIPES BLOCKS: so many, one after the other, each a write of the blocks that it has data of.
+# What is left of a write would go to replicas.
+large_write() {
+	local i before
+	before=$(counter new_top)/$(counter in_place)/$(counter new_patch)
+	for ((i = 0; i < $1; i++)); do write $((i * $2 * 16)) $(($2 * 16)); done
+	[ "$before" = "$(counter new_top)/$(counter in_place)/$(counter new_patch)" ]
+}
+# until_two_hang COMMAND BLOCK...: COMMAND with one block after the other, until two I/Os hang; $last is
+# the last one then.
+until_two_hang() {
+	local command=$1 before
+	shift
+	message set hang_ms 0
+	for b; do
+		before=$(held_count)
+		"$command" "$b"
+		held_more() { held $((before + 1)) || ended "${pids[-1]}"; }
+		wait_for 20 held_more
+		! held 2 || break
+	done
+	last=$b
+	held 2
+	message set hang_ms $ms
+}
+block_of() { dd if="$1" bs=64k count=1 skip="$2" status=none; }
+device() { echo "dm-$(dmsetup info -c --noheadings -o minor "t-m$1")"; }
+
+# What is done after the SSDs that hang have failed, without these.
+all_goes_on() {
+	as_written
+	# not what is being written there
+	write 480 96
+	flush
+	message convert
+	as_written
+}
+# And that what they do at last does no harm.
+late() {
+	release
+	[ ${#pids[@]} -eq 0 ] || all_end "${pids[@]}"
+	pids=()
+	[ "$(held_count)" -eq 0 ]
+	as_written
+	message convert
+	parity_fits
+	as_written
+	restart rw "$1"
+	as_written
+}
+pids=()
+
+@test "a flush does not wait for an SSD that hangs" {
+	hang_volume 4
+	hang flushes 2
+	for b in {0..15}; do write $((b * 16 + b)) 2; done
+	flush
+	[ "$(states)" = oofooooo ]
+	log_has "$(device 2) has not answered for $ms ms"
+	log_has "$(device 2) has failed: it is not used any more"
+	[ "$(held_count)" -eq 1 ]
+	all_goes_on
+	[ "$(held_count)" -eq 1 ]
+	late 4
+	[ "$(states)" = oofooooo ]
+}
+
+@test "an SSD hangs under writes, and the rest of the pool goes on" {
+	hang_volume 4
+	hang "$everything" "$turn"
+	same {0..23}
+	wait_for 20 states_are "$([ "$turn" -eq 0 ] && echo fooooooo || echo ofoooooo)"
+	log_has "what is under way on $(device "$turn")"
+	held 2
+	# blocks and stripes of their own: these are not waited for
+	for b in {0..15}; do write $(((b + 40) * 16)) 4; done
+	all_goes_on
+	held 2
+	late 4
+}
+
+# One of two copies at most of what is written goes there.
+@test "one write that never ends is found among others that do" {
+	hang_volume 4
+	hang writes 2
+	same {0..23}
+	wait_for 20 held 1
+	dmsetup message ssd2 0 keep
+	begin_load --time_based --runtime=200 --offset=2m --size=2m
+	wait_for 30 states_are oofooooo
+	in_place=$(counter in_place)
+	wait_for 30 more_in_place
+	end_load
+	held 1
+	release
+	all_end "${pids[@]}"
+	message convert
+	parity_fits
+}
+
+@test "what takes long does not hang" {
+	hang_volume 4
+	# three times of a third: far from it each, however slow this machine is, but not together
+	message set hang_ms 20000
+	for pass in 1 2 3; do
+		hang "writes flushes" 2
+		same {0..15}
+		wait_for 20 held 1
+		sleep 7
+		release
+		all_end "${pids[@]}"
+		pids=()
+		flush
+	done
+	[ "$(states)" = oooooooo ]
+	# nor does anything if that is not wanted
+	message set hang_ms 0
+	hang flushes 2
+	write 0 1024
+	flush 3>&- &
+	pid=$!
+	stays 6 ended $pid
+	message set hang_ms $ms
+	wait $pid
+	[ "$(states)" = oofooooo ]
+	late 4
+}
+
+@test "a large write does not wait for an SSD that hangs" {
+	hang_volume 4
+	hang writes 2
+	large_write 21 3
+	[ "$(states)" = oofooooo ]
+	held 1
+	all_goes_on
+	# its memory is used again meanwhile
+	large_write 21 3
+	late 4
+}
+
+# All stripes are written anew meanwhile, at other addresses: what is read late there is something
+# else's.
+@test "reads that hang keep no space, and are answered with what is there" {
+	member_sectors=$((16 << 11))
+	hang_volume 8
+	hang reads 2
+	cp "$model" "$BATS_TEST_TMPDIR/before"
+	read_block() {
+		dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/block$1" bs=64k count=1 skip="$1" iflag=direct \
+			status=none 3>&- &
+		pids+=($!)
+	}
+	until_two_hang read_block {0..127}
+	wait_for 20 states_are oofooooo
+	hung=$(held_count)
+	# more than fits if nothing becomes free
+	for pass in {1..16}; do
+		write 0 2048
+		flush
+	done
+	[ "$(held_count)" -eq "$hung" ]
+	release
+	all_end "${pids[@]}"
+	pids=()
+	late=0
+	for ((b = 0; b <= last; b++)); do
+		if cmp -s "$BATS_TEST_TMPDIR/block$b" <(block_of "$model" "$b"); then
+			late=$((late + 1))
+		else
+			cmp "$BATS_TEST_TMPDIR/block$b" <(block_of "$BATS_TEST_TMPDIR/before" "$b")
+		fi
+	done
+	[ $late -eq "$hung" ]
+	late 8
+}
+
+@test "two SSDs hang of stripes with two parities" {
+	hang_volume 4 4 2
+	hang "$everything" 1 4
+	same {0..23}
+	wait_for 30 states_are ofoofooo
+	as_written
+	write 480 96
+	flush
+	as_written
+	held 2
+	late 4
+	[ "$(states)" = ofoofooo ]
+}
+
+@test "an SSD that cannot be done without is waited for" {
+	hang_volume 4
+	message fail 5
+	hang "$everything" 2
+	same {0..23}
+	flush 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	waits() { log_has "$(device 2) hangs, and cannot be done without" 2>/dev/null; }
+	wait_for 20 waits
+	log_lacks "$(device 2) has failed"
+	log_lacks "read-only"
+	release
+	all_end "${pids[@]}"
+	pids=()
+	wait $pid
+	[ "$(states) $(mode)" = "oooooffo rw" ] || [ "$(states) $(mode)" = "ooooofoo rw" ]
+	again() { log_has "$(device 2) answers again" 2>/dev/null; }
+	wait_for 20 again
+	as_written
+	late 4
+}
+
+@test "an SSD hangs while it is converted to stripes" {
+	for kind in reads writes flushes; do
+		make_pool
+		fill_volume 4
+		message set hang_ms $ms
+		flush
+		udevadm settle
+		hang "$kind" 3
+		message convert
+		[ "$(space replicated)" -eq 0 ]
+		[ "$(states)" = ooofoooo ]
+		held 1
+		all_goes_on
+		late 4
+		stop_pool
+		for m in $(devices_of linear); do dm remove --retry "$m"; done
+		dmsetup message ssd0 0 erase_all
+	done
+}
+
+@test "an SSD hangs while patches are merged" {
+	for kind in reads writes; do
+		hang_volume 4 4 2
+		for b in {0..31}; do write $((b * 32 + b % 16)) 1; done
+		flush
+		hang "$kind" 3
+		message convert
+		[ "$(counter patch_area)" -eq 0 ]
+		[ "$(states)" = ooofoooo ]
+		held 1
+		all_goes_on
+		late 4
+		stop_pool
+		for m in $(devices_of linear); do dm remove --retry "$m"; done
+		dmsetup message ssd0 0 erase_all
+	done
+}
+
+@test "an SSD hangs during a rebuild" {
+	spares=2
+	hang_volume 6 3 2
+	message fail 5
+	hang "reads writes" 2
+	# what would be in the area on that one is nowhere: not all can be rebuilt, but it ends
+	message rebuild 2>/dev/null || log_has "not all could be rebuilt"
+	[ "$(states)" = oofoofoo ]
+	[ "$(counter rebuilt)" -gt 0 ]
+	held 1
+	all_goes_on
+	late 6
+}
+
+@test "discards that hang keep no space" {
+	hang_volume 4
+	hang discards 2
+	blkdiscard /dev/mapper/t-v0
+	flush
+	wait_for 20 held 1
+	wait_for 20 states_are oofooooo
+	# this waits for what is passed down
+	message convert
+	held 1
+	write 0 1024
+	late 4
+}
+
+# Two stripes at least would be one, but for blocks that nobody can hold.
+@test "compaction leaves what is being written to an SSD that hangs" {
+	hang_volume 8 4 2
+	large_write 32 4
+	hang writes 2
+	until_two_hang same {0..124..4}
+	wait_for 20 states_are oofooooo
+	# what is left of them is one block of each four
+	for b in {0..124..4}; do write $(((b + 1) * 16)) 48; done
+	message convert 3>&- &
+	pid=$!
+	wait_for 60 ended $pid
+	wait $pid
+	held 2
+	[ "$(counter compacted)" -gt 0 ]
+	as_written
+	late 8
+}
+
+@test "an SSD that hung is not used again before all has come back" {
+	hang_volume 4
+	hang "reads writes" 2
+	for b in {32..63}; do
+		dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$b" iflag=direct status=none 3>&- &
+		pids+=($!)
+	done
+	same {0..15}
+	wait_for 20 states_are oofooooo
+	held 2
+	write 512 256
+	run ! message replace 2
+	log_has "member 2 still has I/O under way of before"
+	[ "$(states)" = oofooooo ]
+	release
+	all_end "${pids[@]}"
+	pids=()
+	message replace 2
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	late 4
+}
+
+@test "a pool is not stopped before all has come back" {
+	hang_volume 4
+	hang flushes 2
+	write 0 1024
+	flush
+	[ "$(states)" = oofooooo ]
+	dm remove --retry t-v0
+	dm remove "$pool" 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_hang_stop 1
+	running $pid
+	release
+	wait $pid
+	start_pool
+	volume_device 0 $((4 << 11))
+	[ "$(states)" = oofooooo ]
+	as_written
+}
+
+# bats test_tags=smp
+@test "SSDs hang under load, and the power fails" {
+	make_pool
+	make_volumes
+	message set hang_ms $ms
+	for round in 1 2; do
+		rm -f "$BATS_TEST_TMPDIR/ready"
+		"$oracle" run --state "$BATS_TEST_TMPDIR/state" --seed $((seed * 100 + round)) --threads 6 \
+			--ready "$BATS_TEST_TMPDIR/ready" "${devs[@]}" >"$BATS_TEST_TMPDIR/run" 2>&1 3>&- &
+		pid=$!
+		wait_for 30 test -e "$BATS_TEST_TMPDIR/ready"
+		if [ $round = 1 ]; then
+			hang "$everything" 3
+			wait_for 60 states_are ooofoooo
+			release
+			# it goes on
+			reads=$(counter reads)
+			more_reads() { [ "$(counter reads)" -gt $((reads + 50)) ]; }
+			wait_for 60 more_reads
+		fi
+		sleep 1
+		power_cut $round
+		run ! message create_volume 1000 none 2048 3 1
+		wait $pid || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		[ "$(states)" = ooofoooo ]
+		verify "${devs[@]}"
+		message convert
+		parity_fits
+	done
+}
