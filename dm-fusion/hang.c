@@ -35,12 +35,14 @@ static bool hang_overdue(struct fusion_member *m)
 static bool hang_look_at(struct fusion_pool *pool, unsigned int i)
 {
 	struct fusion_member *m = &pool->member[i];
-	bool hung = hang_ms(pool) && !fusion_member_out(m) && hang_overdue(m);
+	bool out = fusion_member_out(m);
+	bool watched = hang_ms(pool) && (!out || READ_ONCE(m->hang.returning));
+	bool hung = watched && hang_overdue(m);
 
 	if (hung && !m->hang.hung)
 		DMERR("%s: %pg has not answered for %u ms",
 		      fusion_pool_name(pool), m->bdev, hang_ms(pool));
-	else if (!hung && m->hang.told && !fusion_member_out(m))
+	else if (!hung && m->hang.told && !out)
 		DMINFO("%s: %pg answers again", fusion_pool_name(pool), m->bdev);
 	if (!hung)
 		m->hang.told = false;
@@ -153,6 +155,11 @@ bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m)
 {
 	/* nobody is woken by what ends as ever, but that does not take long */
 	return wait_event_timeout(pool->hang.wait, !fusion_member_pending(m), HZ);
+}
+
+void fusion_hang_returns(struct fusion_member *m, bool returns)
+{
+	WRITE_ONCE(m->hang.returning, returns);
 }
 
 void fusion_hang_forget(struct fusion_member *m)

@@ -73,6 +73,8 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m);
 bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m);
 /* Is something left on members that are out?  It may keep blocks for ever.  Any context. */
 bool fusion_hang_left(struct fusion_pool *pool);
+/* @m is out, and writes, or does not write any more, the record that says that it is used again. */
+void fusion_hang_returns(struct fusion_member *m, bool returns);
 void fusion_hang_forget(struct fusion_member *m);
 /* What was started with @ticket, and not waited for, has ended.  Any context. */
 void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m, u8 ticket);

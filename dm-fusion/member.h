@@ -39,6 +39,7 @@ struct fusion_hang {
 	unsigned int age;		/* looks since the turn changed */
 	bool hung;			/* something is older than it may be */
 	bool told;			/* that it is waited for */
+	bool returning;			/* it is out, and writes its record, to be used again */
 };
 
 struct fusion_member {

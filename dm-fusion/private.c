@@ -96,7 +96,11 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	spin_lock_irq(&m->private_lock);
 	list_add_tail(&io->list, &m->private);
 	spin_unlock_irq(&m->private_lock);
-	fusion_member_submit(m, &io->bio);
+	/* a record also to one that is out, and is used again when it has that */
+	if (io->commit)
+		submit_bio_noacct(&io->bio);
+	else
+		fusion_member_submit(m, &io->bio);
 }
 
 /* The next to be abandoned, or NULL. */

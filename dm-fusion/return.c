@@ -159,7 +159,9 @@ static int return_begin(struct fusion_pool *pool, unsigned int i, const u8 *uuid
 	super->member[i] = FUSION_MEMBER_RETURNING;
 	super->lost &= ~(1ULL << i);
 	super->states_generation++;
+	fusion_hang_returns(&pool->member[i], true);
 	r = fusion_failures_commit(pool);
+	fusion_hang_returns(&pool->member[i], false);
 	if (r)
 		return r;
 	/* it could not record that */

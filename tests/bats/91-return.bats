@@ -416,6 +416,8 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 	parity_fits
 }
 
+none_held() { [ "$(held_count)" -eq 0 ]; }
+
 @test "two ask at once for an SSD to be back" {
 	labelled_volume
 	without 5
@@ -437,6 +439,34 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 		write 180 20
 	done
 	message readd 5
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	parity_fits
+	labelled_stop
+}
+
+@test "an SSD that hangs when it is to be used again has failed once more" {
+	labelled_volume
+	message set hang_ms 1000
+	message fail 5
+	write 0 100
+	dmsetup message ssd5 0 hold writes
+	before=$(recorded 5)
+	message readd 5 3>&- &
+	pid=$!
+	wait_for 20 ended $pid
+	run ! wait $pid
+	[ "$(held_count)" -gt 0 ]
+	[ "$(states)" = ooooofoo ]
+	write 200 20
+	as_written
+	dmsetup message ssd5 0 release
+	wait_for 20 none_held
+	message readd 5
+	# it has been told that it is
+	[ "$(recorded 5)" != "$before" ]
+	[ "$(recorded 5)" = "$(recorded 4)" ]
 	message rebuild
 	all_ok
 	all_there 5 "${others[@]}"
