@@ -84,7 +84,7 @@ $defaults" ]
 	[[ $(message settings) == *"age_s 60"*"idle_ms 0"* ]]
 	# in order: the last counts
 	fusion_json pool set t-pool age_s=1 age_s=2
-	[ "$(json '"\(.age_s) \(.idle_ms) \(.load_kib) \(length)"')" = "2 0 39062 12" ]
+	[ "$(json '"\(.age_s) \(.idle_ms) \(.load_kib) \(length)"')" = "2 0 39062 ${#most[@]}" ]
 	fusion_json pool set t-pool "${most[@]}"
 	[ "$(json 'to_entries[] | "\(.key)=\(.value)"' | sort)" = "$(printf '%s\n' "${most[@]}" | sort)" ]
 	# the pool's uuid will do, as everywhere
