@@ -113,8 +113,11 @@ pids=()
 
 @test "an SSD hangs under writes, and the rest of the pool goes on" {
 	hang_volume 4
+	message set hang_ms 0
 	hang "$everything" "$turn"
 	same {0..23}
+	wait_for 20 held 2
+	message set hang_ms $ms
 	wait_for 20 states_are "$([ "$turn" -eq 0 ] && echo fooooooo || echo ofoooooo)"
 	log_has "what is under way on $(device "$turn")"
 	held 2
@@ -344,14 +347,16 @@ pids=()
 
 @test "an SSD that hung is not used again before all has come back" {
 	hang_volume 4
+	message set hang_ms 0
 	hang "reads writes" 2
 	for b in {32..63}; do
 		dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$b" iflag=direct status=none 3>&- &
 		pids+=($!)
 	done
 	same {0..15}
+	wait_for 20 held 2
+	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
-	held 2
 	write 512 256
 	run ! message replace 2
 	log_has "member 2 still has I/O under way of before"
