@@ -18,6 +18,8 @@
 #define REBUILD_IDLE_MS		1000
 /* Of each member at once. */
 #define REBUILD_MEMBER_KIB	512
+/* At once, at a rate: a block would be in the way of who reads a page for several times as long. */
+#define REBUILD_PIECE		4
 
 bool fusion_rebuild_stopping(struct fusion_pool *pool)
 {
@@ -88,7 +90,7 @@ static void rebuild_job(struct work_struct *work)
 						fusion_rebuild_stopping(b->pool),
 						item->begin - now);
 		item->r = fusion_rebuild_stopping(b->pool) ? -EINTR :
-			fusion_rebuild_stripe(item->sp, item->spared, &item->kib);
+			fusion_rebuild_stripe(item->sp, item->spared, b->piece, &item->kib);
 	}
 }
 
@@ -111,6 +113,8 @@ static void batch_run(struct fusion_rebuild_batch *b, u32 rate)
 	for (i = 0; i < b->count; i++)
 		b->item[i].begin = now +
 			msecs_to_jiffies(min_t(u64, i * ms, REBUILD_SLICE_MS));
+	b->piece = rate ? min_t(unsigned int, REBUILD_PIECE, b->pool->block_pages) :
+		b->pool->block_pages;
 	atomic_set(&b->next, 0);
 	for (i = 0; i < jobs; i++)
 		queue_work(b->pool->rebuild.wq, &b->job[i].work);

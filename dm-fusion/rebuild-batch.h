@@ -46,6 +46,7 @@ struct fusion_rebuild_batch {
 	u64 generation;			/* of the states, for which all is added */
 	struct fusion_rebuild_item item[FUSION_REBUILD_BATCH];
 	unsigned int count;
+	unsigned int piece;		/* pages that are read or written at once */
 	atomic_t next;			/* item that no job has */
 	struct fusion_rebuild_job job[FUSION_REBUILD_JOBS];
 	u64 kib, stripe_kib;		/* of what was added, and the last of it, about */

@@ -65,53 +65,75 @@ static u64 rebuild_account(struct fusion_pool *pool, u64 id, struct fusion_class
 	return hweight64(mask) * (bytes >> 10);
 }
 
-/* Those of @slots that are somewhere are read; the others. */
+/* Those of @slots that are somewhere are read, as many pages at once as the source has; the others. */
 static u64 rebuild_read(struct fusion_reconstruct *r, u64 id, u64 slots)
 {
-	u64 in = fusion_slots_in(r->stripe->pool, id, slots);
+	unsigned int pages = r->stripe->pool->block_pages;
+	u64 in = fusion_slots_in(r->stripe->pool, id, slots), lost = slots & ~in, failed;
 
-	return (slots & ~in) | (in ? fusion_slots_io(r, id, in, REQ_OP_READ) : 0);
+	for (r->src.page = 0; in && r->src.page < pages; r->src.page += r->src.pages) {
+		failed = fusion_slots_io(r, id, in, REQ_OP_READ);
+		in &= ~failed;
+		lost |= failed;
+	}
+	return lost;
+}
+
+/* Slot @slot is computed, as many pages at once as the source has. */
+static int rebuild_reconstruct(struct fusion_reconstruct *r, u64 id, unsigned int slot)
+{
+	unsigned int pages = r->stripe->pool->block_pages;
+	int e = 0;
+
+	r->src.place = fusion_place(id, slot);
+	for (r->src.page = 0; !e && r->src.page < pages; r->src.page += r->src.pages)
+		e = fusion_reconstruct_stripe(r);
+	return e;
 }
 
 /* @slots, which hold something, in memory. */
-static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u64 slots)
+static int rebuild_compute(struct fusion_stripe *stripe, u64 id, u64 written, u64 slots,
+			   unsigned int piece)
 {
 	struct fusion_class *class = stripe->class;
 	struct fusion_reconstruct r = {
 		.stripe = stripe,
-		.src = { .pages = stripe->pool->block_pages },
+		.src = { .pages = piece },
 	};
-	u64 lost = slots ? rebuild_read(&r, id, slots) : 0, data = lost & written;
+	u64 lost = rebuild_read(&r, id, slots), data = lost & written;
 	int e = 0;
 
 	if (!lost)
 		return 0;
 	if (!data)
-		data = fusion_slots_io(&r, id, written, REQ_OP_READ);
-	if (data) {
-		r.src.place = fusion_place(id, fusion_ctz64(data));
-		e = fusion_reconstruct_stripe(&r);
-	}
+		data = rebuild_read(&r, id, written);
+	if (data)
+		e = rebuild_reconstruct(&r, id, fusion_ctz64(data));
 	if (!e && slots & fusion_mask(class->d, class->p))
 		fusion_stripe_parity(stripe, written);
 	return e;
 }
 
-/* Those slots of @to that hold something. */
+/* Those slots of @to that hold something, @piece pages at once. */
 static int rebuild_write(struct fusion_stripe *stripe, u64 content,
-			 const struct rebuild_slots *to)
+			 const struct rebuild_slots *to, unsigned int piece)
 {
 	struct fusion_pool *pool = stripe->pool;
-	unsigned int i;
+	unsigned int i, page;
+	int r = 0;
 
-	fusion_stripe_begin(stripe, NULL);
-	for (i = 0; i < to->count; i++)
-		if (content >> to->to[i].slot & 1)
-			fusion_stripe_submit_to(stripe, to->to[i].slot,
-						&pool->member[to->to[i].member],
-						to->to[i].sector, 0, pool->block_pages,
-						REQ_OP_WRITE);
-	return fusion_stripe_end(stripe);
+	for (page = 0; !r && page < pool->block_pages; page += piece) {
+		fusion_stripe_begin(stripe, NULL);
+		for (i = 0; i < to->count; i++)
+			if (content >> to->to[i].slot & 1)
+				fusion_stripe_submit_to(stripe, to->to[i].slot,
+							&pool->member[to->to[i].member],
+							to->to[i].sector +
+							page * FUSION_PAGE_SECTORS,
+							page, piece, REQ_OP_WRITE);
+		r = fusion_stripe_end(stripe);
+	}
+	return r;
 }
 
 /*
@@ -126,7 +148,8 @@ static bool rebuild_reaches(struct fusion_pool *pool, const struct fusion_spared
 		READ_ONCE(fusion_md_super(pool->md)->states_generation);
 }
 
-static int rebuild_move(struct fusion_stripe *stripe, struct fusion_spared *spared, u64 *kib)
+static int rebuild_move(struct fusion_stripe *stripe, struct fusion_spared *spared,
+			unsigned int piece, u64 *kib)
 {
 	struct fusion_pool *pool = stripe->pool;
 	struct rebuild_slots to;
@@ -146,10 +169,11 @@ static int rebuild_move(struct fusion_stripe *stripe, struct fusion_spared *spar
 	if (to.slots & content) {
 		*kib = rebuild_account(pool, spared->stripe, stripe->class,
 				       to.slots & content, &to);
-		r = rebuild_compute(stripe, spared->stripe, written, to.slots & content);
+		r = rebuild_compute(stripe, spared->stripe, written, to.slots & content,
+				    piece);
 	}
 	if (!r)
-		r = rebuild_write(stripe, content, &to);
+		r = rebuild_write(stripe, content, &to, piece);
 	/* by then somebody else may draw the stripe */
 	if (!r)
 		fusion_spared_enter(&pool->epochs, spared);
@@ -159,13 +183,13 @@ static int rebuild_move(struct fusion_stripe *stripe, struct fusion_spared *spar
 }
 
 int fusion_rebuild_stripe(struct fusion_stripe_pool *sp, struct fusion_spared *spared,
-			  u64 *kib)
+			  unsigned int piece, u64 *kib)
 {
 	struct fusion_stripe *stripe = fusion_stripe_get(sp);
 	int r;
 
 	*kib = 0;
-	r = rebuild_move(stripe, spared, kib);
+	r = rebuild_move(stripe, spared, piece, kib);
 	fusion_stripe_put(sp, stripe);
 	return r;
 }
