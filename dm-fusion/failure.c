@@ -298,11 +298,6 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 {
 	int r;
 
-	if (i >= pool->layout.n) {
-		DMERR("%s: there are members 0 to %u, not %u",
-		      fusion_pool_name(pool), pool->layout.n - 1, i);
-		return -EINVAL;
-	}
 	mutex_lock(&pool->commit_lock);
 	if (!fusion_pool_writable(pool)) {
 		r = -EROFS;

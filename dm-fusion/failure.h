@@ -77,7 +77,7 @@ bool fusion_failure_aside(struct fusion_pool *pool, struct fusion_member *m,
 			  struct bio *bio, blk_status_t *status);
 
 /*
- * Fail member @i.  -EINVAL: there is none, or it has failed; -EBUSY: it cannot be done
+ * Fail member @i.  -EINVAL: it has failed already; -EBUSY: it cannot be done
  * without.  Sleeps.
  */
 int fusion_failure_make(struct fusion_pool *pool, unsigned int i);

@@ -36,6 +36,18 @@ static int parse_u64(struct fusion_pool *pool, const char *what,
 	return -EINVAL;
 }
 
+/* The number of a member. */
+static int parse_member(struct fusion_pool *pool, const char *arg, u32 *member)
+{
+	if (parse_u32(pool, "member", arg, member))
+		return -EINVAL;
+	if (*member < pool->layout.n)
+		return 0;
+	DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
+	      pool->layout.n - 1, *member);
+	return -EINVAL;
+}
+
 static int msg_create_volume(struct fusion_pool *pool, char **argv)
 {
 	u32 id, data, parity;
@@ -96,7 +108,7 @@ static int msg_fail(struct fusion_pool *pool, char **argv)
 {
 	u32 member;
 
-	if (parse_u32(pool, "member", argv[1], &member))
+	if (parse_member(pool, argv[1], &member))
 		return -EINVAL;
 	return fusion_failure_make(pool, member);
 }
@@ -105,7 +117,7 @@ static int msg_return(struct fusion_pool *pool, const char *member, bool keep)
 {
 	u32 i;
 
-	if (parse_u32(pool, "member", member, &i))
+	if (parse_member(pool, member, &i))
 		return -EINVAL;
 	return fusion_return(pool, i, keep);
 }

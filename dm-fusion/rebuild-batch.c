@@ -124,25 +124,37 @@ static void batch_run(struct fusion_rebuild_batch *b, u32 rate)
 
 /* ---- the commit ---- */
 
-/* What became of @item is known. */
-static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_item *item)
+static void batch_done(struct fusion_rebuild_batch *b)
 {
 	struct fusion_pool *pool = b->pool;
 
-	b->unpaid_kib += item->kib;
-	if (item->r) {
-		kfree(item->spared);
-		b->found.sets += item->r == -EBUSY;
-		if (item->r != -EBUSY && item->r != -ENODATA && item->r != -EINTR &&
-		    item->r != -EAGAIN && !b->found.error)
-			b->found.error = item->r;
-		return;
-	}
 	b->found.done++;
 	WRITE_ONCE(pool->rebuild.stripes, pool->rebuild.stripes + 1);
 	/* members may have failed since it was counted */
 	if (pool->rebuild.todo)
 		WRITE_ONCE(pool->rebuild.todo, pool->rebuild.todo - 1);
+}
+
+/* What became of @item is known. */
+static void batch_note(struct fusion_rebuild_batch *b, struct fusion_rebuild_item *item)
+{
+	b->unpaid_kib += item->kib;
+	if (item->r)
+		kfree(item->spared);
+	switch (item->r) {
+	case 0:
+		batch_done(b);
+		break;
+	case -EBUSY:
+		b->found.sets++;
+		break;
+	case -ENODATA:		/* nothing of it is in use any more */
+	case -EAGAIN:		/* the next round sees what is to be done now */
+	case -EINTR:
+		break;
+	default:
+		b->found.error = b->found.error ?: item->r;
+	}
 }
 
 int fusion_rebuild_flush(struct fusion_rebuild_batch *b)

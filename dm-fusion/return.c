@@ -219,11 +219,6 @@ int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
 {
 	int r;
 
-	if (i >= pool->layout.n) {
-		DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
-		      pool->layout.n - 1, i);
-		return -EINVAL;
-	}
 	mutex_lock(&pool->failures.return_lock);
 	r = return_member(pool, i, keep);
 	mutex_unlock(&pool->failures.return_lock);
