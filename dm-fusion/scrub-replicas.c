@@ -25,20 +25,16 @@ struct replicas {
 
 static void replicas_read(struct replicas *r)
 {
-	struct fusion_pool *pool = r->from.stripe->pool;
 	unsigned int i;
 
 	r->count = fusion_replicas(&r->from);
 	r->there = 0;
 	r->failed = 0;
 	for (i = 0; i < r->count; i++) {
-		u64 place = fusion_replica(&r->from, i);
-
-		if (fusion_member_out(fusion_member_at(pool, place)))
-			continue;
 		if (fusion_replica_io(&r->from, i, i, REQ_OP_READ))
 			r->there |= 1ULL << i;
-		else
+		/* its member may have failed just now */
+		else if (!fusion_member_out(r->from.stripe->slot[i].member))
 			r->failed |= 1ULL << i;
 	}
 }

@@ -44,6 +44,19 @@ static bool scrub_degraded(struct fusion_stripe *stripe, u64 id)
 	return fusion_slots_in(stripe->pool, id, all) != all;
 }
 
+/*
+ * Is a member out that the last I/O of one of @slots was sent to?  It was not when we looked:
+ * then that may have failed, or not have been done, for no other reason.  It does not come back
+ * as long as we have the grace reference.
+ */
+static bool scrub_failed_meanwhile(const struct fusion_stripe *stripe, u64 slots)
+{
+	for (; slots; slots &= slots - 1)
+		if (fusion_member_out(stripe->slot[fusion_ctz64(slots)].member))
+			return true;
+	return false;
+}
+
 /* All of @slots of @id, to or from the memory; those that failed. */
 static u64 scrub_io(struct fusion_stripe *stripe, u64 id, u64 slots, blk_opf_t opf)
 {
@@ -86,7 +99,8 @@ static int scrub_write_parity(struct fusion_scrub *scrub,
 	if (scrub_io(stripe, id, written, REQ_OP_READ))
 		return -EIO;
 	fusion_stripe_parity(stripe, written);
-	if (scrub_io(stripe, id, slots, REQ_OP_WRITE))
+	if (scrub_io(stripe, id, slots, REQ_OP_WRITE) ||
+	    scrub_failed_meanwhile(stripe, slots))
 		return -EIO;
 	WRITE_ONCE(scrub->repaired, scrub->repaired + 1);
 	return 0;
@@ -107,28 +121,29 @@ static int scrub_mismatch(struct fusion_scrub *scrub,
 	return done ? 0 : -EILSEQ;
 }
 
-/* Read the written slots and the parity, and compare. */
+/*
+ * Read the written slots and the parity, and compare.  -ENODATA: it has died, or a member has
+ * failed, meanwhile, and it cannot be compared.
+ */
 static int scrub_look(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
 		      u64 id, u64 written)
 {
 	struct fusion_class *class = stripe->class;
 	u64 parity = fusion_mask(class->d, class->p), failed, left;
-	int r;
+	int r = 0;
 
 	failed = scrub_io(stripe, id, written | parity, REQ_OP_READ);
-	for (left = failed & written; left; left &= left - 1) {
+	if (failed && scrub_failed_meanwhile(stripe, failed))
+		return -ENODATA;
+	for (left = failed & written; !r && left; left &= left - 1)
 		r = scrub_recover(stripe, id, fusion_ctz64(left));
-		/* it has died meanwhile */
-		if (r)
-			return r == -ENODATA ? 0 : -EIO;
-	}
-	if (failed & parity)
-		return scrub_write_parity(scrub, stripe, id, written,
-					  failed & parity);
-	if (failed && scrub_io(stripe, id, written | parity, REQ_OP_READ))
-		return -EIO;
-	return fusion_stripe_fits(stripe, written) ? 0 :
-		scrub_mismatch(scrub, stripe, id, written);
+	if (!r && failed & parity)
+		r = scrub_write_parity(scrub, stripe, id, written, failed & parity);
+	else if (!r && failed && scrub_io(stripe, id, written | parity, REQ_OP_READ))
+		r = -EIO;
+	else if (!r && !fusion_stripe_fits(stripe, written))
+		r = scrub_mismatch(scrub, stripe, id, written);
+	return r == -EIO && scrub_failed_meanwhile(stripe, written | parity) ? -ENODATA : r;
 }
 
 static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
@@ -149,10 +164,11 @@ static int scrub_stripe(struct fusion_scrub *scrub, struct fusion_stripe *stripe
 	if (in) {
 		r = scrub_look(scrub, stripe, id, written);
 		fusion_gate_leave(&pool->gates, id);
-		WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
+		if (r != -ENODATA)
+			WRITE_ONCE(scrub->stripes, scrub->stripes + 1);
 	}
 	fusion_grace_leave(&pool->grace, grace);
-	return r;
+	return r == -ENODATA ? 0 : r;
 }
 
 /* Those from @id on. */

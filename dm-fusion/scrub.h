@@ -7,7 +7,8 @@
  *
  * Sealed stripes are immutable until they are freed, so neither writes nor commits disturb
  * it: a grace reference keeps the stripe that it reads from being reused, and its gate keeps
- * destage out.  Stripes with slots on members that have failed are left out.
+ * destage out.  Stripes with slots on members that have failed are left out, and not counted;
+ * and so are those that a member fails under, as nothing is wrong with them.
  *
  * What cannot be read is computed from the rest and written again, page by page.  Parity
  * that does not fit may be wrong, or what it was computed from: which, nobody knows.  If

@@ -94,6 +94,49 @@ same_from_all() {
 	parity_fits
 }
 
+# In patches; and in stripes, of data and of parity.
+@test "a scrub goes on where a member fails under it" {
+	raid_volume 4
+	for ssd in "$turn" $((turn + 2)); do
+		for b in {0..31}; do write $((b * 16 + b % 16)) 1; done
+		fails_under_scrub "$ssd"
+		[ "$blocks" -gt 0 ]
+	done
+	for ssd in "$turn" $((turn + 1)) $((turn + 2)) $((turn + 4)); do
+		message convert
+		fails_under_scrub "$ssd"
+		[ "$blocks" -eq 0 ]
+		[ "$stripes" -gt 0 ]
+	done
+	# it answers with errors, of which nobody knows before something is written
+	dead "$turn"
+	message scrub
+	[[ "$(states)" = *f* ]]
+	dead
+	as_written
+	[ "$(counter scrub_mismatches)" -eq 0 ]
+}
+# fails_under_scrub SSD: while that keeps what the scrub reads of it.  What is counted by it is in
+# $blocks and $stripes.
+fails_under_scrub() {
+	local before pid
+	blocks=$(counter scrub_blocks) stripes=$(counter scrubbed)
+	before="$(counter repaired) $(counter scrub_repaired) $(counter scrub_mismatches) $(errors)"
+	udevadm settle
+	dmsetup message "ssd$1" 0 hold reads
+	message scrub 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	message fail "$1"
+	wait $pid
+	release
+	blocks=$(($(counter scrub_blocks) - blocks)) stripes=$(($(counter scrubbed) - stripes))
+	[ "$(counter repaired) $(counter scrub_repaired) $(counter scrub_mismatches) $(errors)" = "$before" ]
+	message replace "$1"
+	message rebuild
+	[ "$(states)" = oooooooo ]
+}
+
 @test "a scrub goes on behind what is lost" {
 	raid_volume 12
 	for ssd in 1 4; do
