@@ -227,8 +227,11 @@ int fusion_return(struct fusion_pool *pool, unsigned int i, bool keep)
 
 /* ---- all is there ---- */
 
-/* @members are OK.  Under the commit mutex. */
-static int return_end(struct fusion_pool *pool, u64 members)
+/*
+ * @members are OK.  *@generation is that of the states by this: others may fail as they are to
+ * record it, and nothing of these is rebuilt.  Under the commit mutex.
+ */
+static int return_end(struct fusion_pool *pool, u64 members, u64 *generation)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	u8 number[FUSION_MAX_MEMBERS];
@@ -244,7 +247,7 @@ static int return_end(struct fusion_pool *pool, u64 members)
 		super->member[i] = FUSION_MEMBER_OK;
 	}
 	super->rebuilt &= ~members;
-	super->states_generation++;
+	*generation = ++super->states_generation;
 	r = fusion_failures_commit(pool);
 	if (r)
 		return r;
@@ -276,8 +279,7 @@ int fusion_return_all(struct fusion_pool *pool, u64 *generation)
 	if (super->states_generation != *generation)
 		r = -EAGAIN;
 	else
-		r = return_end(pool, members);
-	*generation = super->states_generation;
+		r = return_end(pool, members, generation);
 	mutex_unlock(&pool->commit_lock);
 	if (!r)
 		fusion_pool_event(pool);

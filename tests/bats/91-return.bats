@@ -389,6 +389,95 @@ with() {
 	labelled_stop
 }
 
+@test "an SSD that is newer than the pool does not count" {
+	labelled_volume
+	without 5
+	write 0 40
+	with 5
+	# it was used with metadata of which the pool's is a copy of an earlier time
+	for at in 64 192; do
+		"$BATS_TEST_DIRNAME/patch.pl" label /dev/mapper/t-m5 40 6300000000000000 $((at << 12))
+		run ! message readd 5
+		log_has "as it is newer than the pool, which is a copy of an earlier time then: replace it"
+		log_mark
+	done
+	[[ "$(recorded 5)" = "99 "* ]]
+	[ "$(states)" = ooooomoo ]
+	as_written
+	message replace 5
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	[ "$(recorded 5)" = "$(recorded 4)" ]
+	labelled_start
+	all_ok
+	labelled_stop
+}
+
+# The record that says so is what the other one fails to write; it has a number of its own then, as
+# long as it has not all been rebuilt.
+@test "an SSD fails as another is recorded to be back, and has its number" {
+	labelled_volume
+	message fail 5
+	write 0 100
+	message convert
+	message replace 5
+	flush
+	failing writes 3
+	message rebuild
+	failing writes
+	[ "$(states)" = ooofoooo ]
+	[ "$(counter degraded)" -eq 0 ]
+	all_there 5 "${others[@]}"
+	write 100 100
+	all_there "${others[@]}"
+	labelled_start
+	as_written
+	message replace 3
+	message rebuild
+	all_ok
+	all_there 3 "${others[@]}"
+	parity_fits
+	labelled_stop
+}
+
+# The first whose I/O is held, in $ssd.
+find_held() {
+	ssd=$(dmsetup status "${ssds[@]}" | sed -n 's/^ssd\([0-9]*\): .* [1-9][0-9]*$/\1/p' | head -n 1)
+	[[ $ssd =~ ^[0-6]$ ]]
+}
+
+@test "an SSD fails while rows are written to it, and is back before they have been" {
+	labelled_volume
+	for b in {0..59}; do write $((b * 48 + b % 14)) 1; done
+	flush
+	merge_to_commit 24
+	hold_members
+	dm resume t-meta
+	# some of the rows, in place
+	wait_for 20 held 24
+	for i in {0..6}; do dmsetup message "ssd$i" 0 keep; done
+	find_held
+	# these fail it, and what is yet to be written there is not
+	failing writes "$ssd"
+	dmsetup message "ssd$ssd" 0 release
+	wait_for 20 some_failed
+	failing writes
+	message readd "$ssd"
+	[[ "$(states)" = *r* ]]
+	running $pid
+	release
+	wait $pid
+	[ "$(counter destaged)" -eq 60 ]
+	as_written
+	message rebuild
+	all_ok
+	all_there "$ssd" $(((ssd + 2 + turn) % 7)) $(((ssd + 4 + turn) % 7))
+	parity_fits
+	labelled_stop
+}
+some_failed() { [[ "$(states)" = *f* ]]; }
+
 is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 
 @test "an SSD fails and returns while what belongs there is being written" {
@@ -481,7 +570,7 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	for ssd in 2 5; do
 		in_place=$(counter in_place)
 		dead $ssd
-		wait_for 60 states_have_failed
+		wait_for 60 some_failed
 		dead
 		wait_for 30 more_in_place
 		[ $ssd -eq 2 ] || message rebuild
@@ -502,4 +591,3 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 		[ "$(sum 0)" = "$before" ]
 	done
 }
-states_have_failed() { [[ "$(states)" = *f* ]]; }
