@@ -109,6 +109,7 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m)
 {
 	unsigned int i, reads[2], pending = fusion_member_pending(m);
 
+	m->hang.over = jiffies + (m->hang.hung ? 0 : msecs_to_jiffies(hang_ms(pool)));
 	if (pending && m->hang.hung)
 		DMWARN("%s: what is under way on %pg, %u I/Os, ends when it answers, is reset or taken away",
 		       fusion_pool_name(pool), m->bdev, pending);
@@ -153,8 +154,12 @@ bool fusion_hang_left(struct fusion_pool *pool)
 
 bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m)
 {
-	/* nobody is woken by what ends as ever, but that does not take long */
-	return wait_event_timeout(pool->hang.wait, !fusion_member_pending(m), HZ);
+	/* nobody is woken by what ends as ever */
+	do {
+		if (wait_event_timeout(pool->hang.wait, !fusion_member_pending(m), HZ))
+			return true;
+	} while (time_before(jiffies, m->hang.over) && READ_ONCE(pool->active));
+	return false;
 }
 
 void fusion_hang_returns(struct fusion_member *m, bool returns)

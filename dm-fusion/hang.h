@@ -67,8 +67,9 @@ void fusion_hang_tell(struct fusion_pool *pool, struct fusion_member *m);
 /* @m is out: what is under way on it is not waited for.  Under the commit mutex. */
 void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m);
 /*
- * Has all ended that was sent to @m, which is out?  Sleeps, for a second at most.  Then, under the
- * commit mutex, it may be used again.
+ * Has all ended that was sent to @m, which is out?  Then, under the commit mutex, it may be used
+ * again.  Sleeps: for a second, or until hang_ms after it has failed, for what took as long as
+ * that hung, and what has not may end.  Not longer than the pool is active.
  */
 bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m);
 /* Is something left on members that are out?  It may keep blocks for ever.  Any context. */

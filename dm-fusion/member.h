@@ -40,6 +40,7 @@ struct fusion_hang {
 	bool hung;			/* something is older than it may be */
 	bool told;			/* that it is waited for */
 	bool returning;			/* it is out, and writes its record, to be used again */
+	unsigned long over;		/* it is out: what has not ended then hangs; in jiffies */
 };
 
 struct fusion_member {

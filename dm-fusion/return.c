@@ -177,7 +177,7 @@ static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	u8 uuid[FUSION_UUID_BYTES] = { 0 }, number;
 	u64 generation = 0;
-	bool labelled = super->compat & FUSION_COMPAT_LABELLED;
+	bool labelled = super->compat & FUSION_COMPAT_LABELLED, over;
 	int r = 0;
 
 	if (labelled && !(pool->failures.absent >> i & 1))
@@ -196,14 +196,15 @@ static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 	if (r)
 		return r;
 	fusion_commit_quiesce(pool);
-	if (!fusion_hang_over(pool, &pool->member[i])) {
-		DMERR("%s: member %u still has I/O under way of before: try again when it has ended",
-		      fusion_pool_name(pool), i);
-		return -EBUSY;
-	}
+	over = fusion_hang_over(pool, &pool->member[i]);
 	mutex_lock(&pool->commit_lock);
 	/* it may not be as it was */
 	r = return_check(pool, i, keep, uuid, generation);
+	if (!r && !over) {
+		DMERR("%s: member %u, %pg, has not answered all that it was sent before it failed: try again when it has, or has been reset",
+		      fusion_pool_name(pool), i, pool->member[i].bdev);
+		r = -EBUSY;
+	}
 	if (!r)
 		r = return_begin(pool, i, uuid);
 	mutex_unlock(&pool->commit_lock);

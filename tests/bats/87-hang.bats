@@ -359,12 +359,30 @@ pids=()
 	wait_for 20 states_are oofooooo
 	write 512 256
 	run ! message replace 2
-	log_has "member 2 still has I/O under way of before"
+	log_has "member 2, $(device 2), has not answered all that it was sent before it failed"
 	[ "$(states)" = oofooooo ]
 	release
 	all_end "${pids[@]}"
 	pids=()
 	message replace 2
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	late 4
+}
+
+@test "an SSD that has failed, and is slow, is waited for before it is used again" {
+	hang_volume 4
+	message set hang_ms 600000
+	hang writes 2
+	same {0..15}
+	wait_for 20 held 1
+	message fail 2
+	message replace 2 3>&- &
+	pid=$!
+	stays 4 ended $pid
+	release
+	all_end "${pids[@]}" $pid
+	pids=()
 	message rebuild
 	[ "$(states)" = oooooooo ]
 	late 4
