@@ -505,6 +505,28 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 	parity_fits
 }
 
+# Who reads a place is waited for before an SSD is used again: those too who copy patches to a top.
+@test "an SSD is not back before who copies pages has read them" {
+	raid_volume 4
+	message fail 5
+	write 0 3
+	udevadm settle
+	for i in {0..6}; do dmsetup message "ssd$i" 0 hold reads; done
+	write 3 2 3>&- &
+	writer=$!
+	wait_for 20 held 1
+	message replace 5 3>&- &
+	pid=$!
+	stays 3 ended $pid
+	release
+	all_end $writer $pid
+	as_written
+	message rebuild
+	all_ok
+	all_there 5 "${others[@]}"
+	parity_fits
+}
+
 none_held() { [ "$(held_count)" -eq 0 ]; }
 
 @test "two ask at once for an SSD to be back" {
