@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 #include <linux/dm-ioctl.h>
 
 static int control = -1;
@@ -49,6 +50,17 @@ int dm_create(const char *name)
 {
 	prepare(name, 0);
 	return call(DM_DEV_CREATE);
+}
+
+int dm_path(const char *name, char *path, size_t bytes)
+{
+	int r;
+
+	prepare(name, 0);
+	r = call(DM_DEV_STATUS);
+	if (!r)
+		snprintf(path, bytes, "/dev/dm-%u", minor(arg.head.dev));
+	return r;
 }
 
 int dm_remove(const char *name)

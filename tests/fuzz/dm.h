@@ -24,6 +24,8 @@ struct dm_line {
 void dm_open(void);
 
 int dm_create(const char *name);
+/* The path of its node, which the kernel makes, and not udev. */
+int dm_path(const char *name, char *path, size_t bytes);
 int dm_remove(const char *name);
 int dm_load(const char *name, const struct dm_line *line);
 /* Drop what was loaded and not resumed. */

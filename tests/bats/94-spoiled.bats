@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# Metadata that is not right: the pool is refused, becomes read-only, or goes on.  Nothing
+# hangs, the kernel has nothing to complain of, and what a checksum finds makes no page
+# read as something else.
+#
+# What dm-persistent-data cannot bear is left out: see tests/fuzz/spoil.c.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+spoil=${SPOIL:-$repo/build/fuzz/spoil}
+bear=${BEAR:-$repo/build/fuzz/bear}
+rounds=${FUSION_SPOILED_ROUNDS:-20}
+first=${FUSION_SPOILED_FIRST:-1}
+read -r -a seeds <<<"${FUSION_SPOILED_SEEDS:-$(seq -s ' ' "$first" $((first + rounds - 1)))}"
+
+# All that is wrong is logged: not on the console, which would take longest.
+test_setup() {
+	# for good: it would read what is not right, and those that come after do without
+	end_udev
+	expected_trouble='^device-mapper: (block manager|btree[a-z ]*|space map[a-z ]*|array): '
+	echo 3 >/proc/sys/kernel/printk
+}
+test_teardown() { echo 7 >/proc/sys/kernel/printk; }
+
+image_to() { dd if=/dev/mapper/t-meta of="$1" bs=1M iflag=direct status=none; }
+has_rows() {
+	image_to "$unclean"
+	fusion dump "$unclean" | grep -q '^row '
+}
+
+# Of everything something: stripes, sets, patches, rows that are being written, and what
+# has been discarded, of one parity and of two; a member that has failed and is rebuilt,
+# and one of which only some is.  $older, $unclean, $clean, and what the volumes hold.
+images() {
+	local i pid
+	older=$BATS_TEST_TMPDIR/older unclean=$BATS_TEST_TMPDIR/unclean clean=$BATS_TEST_TMPDIR/clean
+	spares=2 features="unlabelled no_discard_passdown"
+	make_pool
+	message set patch_percent 20
+	volume 0 8
+	volume 1 4 3 2
+	random_to 0 0 1536
+	random_to 1 0 512
+	message convert
+	message fail 2
+	message rebuild
+	random_to 0 1536 96 4k
+	random_to 0 35 2 4k
+	flush
+	image_to "$older"
+	message fail 5
+	random_to 0 1632 64 4k
+	random_to 1 600 64 384k
+	random_to 1 70 2 4k
+	blkdiscard -o $((1 << 20)) -l $((1 << 19)) /dev/mapper/t-v0
+	for i in {0..5}; do
+		random_to 0 $((i * 48 + i)) 3 4k
+	done
+	flush
+	for i in 0 1; do
+		dd if=/dev/mapper/t-v$i of="$BATS_TEST_TMPDIR/v$i" bs=1M iflag=direct status=none
+	done
+	hold_members
+	message convert 2>/dev/null 3>&- &
+	pid=$!
+	for i in {1..20}; do
+		wait_for 20 held_or_ended $pid
+		! has_rows || break
+		step
+	done
+	power_cut
+	release
+	wait $pid || :
+	stop_pool
+	power_on
+	has_rows
+	fusion check "$unclean"
+	start_pool
+	stop_pool
+	image_to "$clean"
+	fusion check "$clean"
+	table=$(pool_table)
+}
+
+# spoiled read|use [OPTION]: in each round other metadata.
+spoiled() {
+	local refused=0 not_rw=0 found=0 seed from checked
+	images
+	for seed in "${seeds[@]}"; do
+		from=$clean
+		[ $((seed % 2)) -eq 0 ] || from=$unclean
+		log_mark
+		"$spoil" "$from" "$older" "$seed" /dev/mapper/t-meta "${@:2}" >"$BATS_TEST_TMPDIR/spoiled"
+		[ -z "${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}" ] || echo "# $(<"$BATS_TEST_TMPDIR/spoiled")" >&3
+		checked=0
+		fusion check --quiet /dev/mapper/t-meta >/dev/null 2>"$BATS_TEST_TMPDIR/check" || checked=$?
+		run "$bear" "$1" $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+		[ -z "${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}" ] || echo "#   $output; check: $checked" >&3
+		if [ "$status" -ne 0 ]; then
+			echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
+			cat "/proc/${output##* }/stack" >&3 || :
+			false
+		fi
+		# 1: it is not right; anything else would be trouble with the tool
+		[ "$checked" -le 1 ] || { cat "$BATS_TEST_TMPDIR"/{spoiled,check}; false; }
+		found=$((found + checked))
+		case $output in
+		*refused*) refused=$((refused + 1)) ;;
+		*rw,*) ;;
+		*) not_rw=$((not_rw + 1)) ;;
+		esac
+		[[ $output == *rw,* ]] || [ "$checked" -eq 1 ] ||
+			{ cat "$BATS_TEST_TMPDIR/spoiled"; echo "the module has found it, and fusion check has not"; false; }
+		check_log || { cat "$BATS_TEST_TMPDIR/spoiled"; false; }
+		no_module_users
+	done
+	echo "# $BATS_TEST_DESCRIPTION: of ${#seeds[@]}, $refused were refused and $not_rw became read-only; fusion check found $found" >&3
+	# no other outcome would show that anything was read
+	[ $((refused + not_rw)) -gt 0 ] || [ ${#seeds[@]} -lt 10 ]
+	# and what was not spoiled is what it was
+	[ "$1" = use ] || {
+		dd if="$unclean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+		"$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+	}
+}
+
+@test "damage that checksums find" {
+	spoiled read --found
+}
+
+@test "damage of all kinds" {
+	spoiled use
+}
