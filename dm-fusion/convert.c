@@ -11,8 +11,6 @@
 #include "trace.h"
 #include "volume-table.h"
 
-#define DM_MSG_PREFIX "fusion"
-
 /* Attempts after which a set is frozen. */
 #define ATTEMPTS	2
 
@@ -222,9 +220,9 @@ static int load_step(struct fusion_volume *v, u64 *block)
 		r = fusion_md_next_top(pool->md, v->id, block, &disk);
 		if (r)
 			break;
-		if (fusion_space_decode_top(&pool->space, &disk, &top)) {
-			DMERR_LIMIT("%s: volume %s block %llu: metadata has an impossible top",
-				    fusion_pool_name(pool), v->name, *block);
+		if (fusion_space_decode_top(&pool->space, v->class, &disk, &top)) {
+			fusion_md_damaged(pool->md, "volume %u block %llu has an impossible top",
+					  v->id, *block);
 			r = -EIO;
 			break;
 		}
@@ -245,7 +243,8 @@ static int load_patches_step(struct fusion_volume *v, u64 *block)
 
 	mutex_lock(&v->pool->commit_lock);
 	for (i = 0; !r && i < LOAD_STEP; i++, ++*block) {
-		r = fusion_space_next_patches(s, v->id, block, &room.patches);
+		r = fusion_space_next_patches(s, v->id, v->class, block,
+					      &room.patches);
 		if (r)
 			break;
 		for (j = 0; !r && j < hweight64(room.patches.mask); j++)

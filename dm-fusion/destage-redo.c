@@ -11,8 +11,6 @@
 #include "mode.h"
 #include "parity.h"
 
-#define DM_MSG_PREFIX "fusion"
-
 #define REDO_ROWS	64
 
 struct redo_row {
@@ -78,8 +76,7 @@ static int redo_next(struct fusion_pool *pool, u64 *key, struct redo_row *row)
 	if (!r)
 		r = redo_written(pool, row);
 	if (r) {
-		DMERR("%s: metadata has an impossible row %llx",
-		      fusion_pool_name(pool), *key);
+		fusion_md_damaged(pool->md, "there is an impossible row %llx", *key);
 		return r;
 	}
 	if (fusion_space_place_ok(&pool->space, fusion_place(stripe, 0)))

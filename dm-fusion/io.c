@@ -16,7 +16,7 @@ int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
 {
 	bool known = fusion_pool_writable(v->pool);
 
-	return fusion_map_load(&v->pool->map, v->id, block,
+	return fusion_map_load(&v->pool->map, v->id, v->class, block,
 			       known ? &v->tops : NULL,
 			       known ? &v->patched : NULL, may_block);
 }

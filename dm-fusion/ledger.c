@@ -56,10 +56,35 @@ static void ledger_count(struct fusion_ledger *ledger, u64 stripe,
 	}
 }
 
+/*
+ * A stripe of a band comes to be stored, or goes.  With the last of one that is not loaded all
+ * of the band becomes free: none must be left.
+ */
+static int ledger_count_band(struct fusion_ledger *ledger, u64 stripe, int more)
+{
+	struct fusion_band *b = ledger_band(ledger, stripe);
+	u32 number = fusion_stripe_band(stripe), max = b->stripes;
+	struct fusion_disk_stripe disk;
+	u64 next = fusion_stripe_id(number, 0);
+	int r = -ENODATA;
+
+	b->stored += more;
+	b->stored_dirty = true;
+	if (!b->stored) {
+		r = fusion_md_next_stripe(ledger->space->md, &next, &disk);
+		if (r && r != -ENODATA)
+			return r;
+	}
+	if (b->stored <= max && (r || fusion_stripe_band(next) != number))
+		return 0;
+	fusion_md_damaged(ledger->space->md, "band %u has another number of stripes than it is said to have",
+			  number);
+	return -EIO;
+}
+
 static int ledger_write(struct fusion_ledger *ledger,
 			struct fusion_ledger_entry *e)
 {
-	struct fusion_band *b = ledger_band(ledger, e->stripe);
 	bool live = e->disk.live;
 	int r;
 
@@ -78,8 +103,9 @@ static int ledger_write(struct fusion_ledger *ledger,
 	if (r)
 		return r;
 	if (live != e->stored) {
-		b->stored += live ? 1 : -1;
-		b->stored_dirty = true;
+		r = ledger_count_band(ledger, e->stripe, live ? 1 : -1);
+		if (r)
+			return r;
 	}
 	e->stored = live;
 	if (!live) {
@@ -115,7 +141,13 @@ static int ledger_get(struct fusion_ledger *ledger, u64 stripe,
 	if (r && r != -ENODATA)
 		return r;
 	e->stored = !r;
+	if (!r)
+		r = fusion_space_check_stripe(ledger->space, stripe, &e->disk);
+	else
+		r = 0;
 	if (r)
+		return r;
+	if (!e->stored)
 		memset(&e->disk, 0, sizeof(e->disk));
 	e->dirty = false;
 	e->stripe = stripe;

@@ -11,8 +11,6 @@
 
 #include "map.h"
 
-#define DM_MSG_PREFIX "fusion map"
-
 #define CHUNK_DEAD		(INT_MIN / 2)
 #define EVICT_TRIES		32
 
@@ -226,12 +224,13 @@ void fusion_map_drop_volume(struct fusion_map *map, u32 volume)
 /* ---- loading ---- */
 
 static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
-			   u32 volume, u64 group, bool may_block)
+			   u32 volume, const struct fusion_class *class, u64 group,
+			   bool may_block)
 {
 	/* read in place: the entries are as large as what they come from */
 	struct fusion_disk_base *base = (struct fusion_disk_base *)chunk->entry;
 	u64 stripe = FUSION_NO_STRIPE;
-	unsigned int i, k = 0;
+	unsigned int i;
 	int r;
 
 	BUILD_BUG_ON(sizeof(*base) != sizeof(chunk->entry));
@@ -247,19 +246,18 @@ static int chunk_fill_base(struct fusion_map *map, struct fusion_chunk *chunk,
 			continue;
 		/* neighbours are often of one stripe: look at it once */
 		if (fusion_place_stripe(place) == stripe &&
-		    fusion_place_slot(place) < k) {
+		    fusion_place_slot(place) < class->d) {
 			chunk->entry[i] = fusion_entry_of_place(place);
 			continue;
 		}
-		if (!fusion_space_place_ok(map->space, place)) {
-			DMERR_LIMIT("volume %u block %llu: metadata has an impossible place",
-				    volume, (group << FUSION_GROUP_SHIFT) + i);
+		if (!fusion_space_base_ok(map->space, class, place)) {
+			fusion_md_damaged(map->md, "volume %u block %llu has an impossible place",
+					  volume, (group << FUSION_GROUP_SHIFT) + i);
 			memset(chunk->entry, 0, sizeof(chunk->entry));
 			return -EIO;
 		}
 		chunk->entry[i] = fusion_entry_of_place(place);
 		stripe = fusion_place_stripe(place);
-		k = fusion_space_class_of(map->space, stripe)->k;
 	}
 	return 0;
 }
@@ -282,7 +280,8 @@ static bool chunk_fill_overlay(struct fusion_chunk *chunk, u64 block,
 }
 
 static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
-			   u32 volume, u64 group, bool may_block)
+			   u32 volume, const struct fusion_class *class, u64 group,
+			   bool may_block)
 {
 	u64 block = group << FUSION_GROUP_SHIFT;
 	u64 end = block + FUSION_GROUP_BLOCKS;
@@ -300,9 +299,9 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 				      may_block ? GFP_NOIO : GFP_NOWAIT);
 		if (!ov)
 			return may_block ? -ENOMEM : -EWOULDBLOCK;
-		if (fusion_space_decode_top(map->space, &disk, &ov->top)) {
-			DMERR_LIMIT("volume %u block %llu: metadata has an impossible top",
-				    volume, block);
+		if (fusion_space_decode_top(map->space, class, &disk, &ov->top)) {
+			fusion_md_damaged(map->md, "volume %u block %llu has an impossible top",
+					  volume, block);
 			overlay_free(ov);
 			return -EIO;
 		}
@@ -314,7 +313,8 @@ static int chunk_fill_tops(struct fusion_map *map, struct fusion_chunk *chunk,
 }
 
 /* The next patches of a chunk that is being filled, from *@block on. */
-static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
+static int chunk_next_patches(struct fusion_map *map, u32 volume,
+			      const struct fusion_class *class, u64 *block,
 			      u64 end, bool may_block,
 			      struct fusion_disk_patches *disk,
 			      struct fusion_chunk *chunk)
@@ -334,12 +334,12 @@ static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
 		overlay_free(ov);
 		return may_block ? -ENOMEM : -EWOULDBLOCK;
 	}
-	if (fusion_space_decode_patches(map->space, disk, &ov->patches->patches) ||
+	if (fusion_space_decode_patches(map->space, class, disk, &ov->patches->patches) ||
 	    !chunk_fill_overlay(chunk, *block, ov)) {
 		fusion_patch_list_put(ov->patches);
 		overlay_free(ov);
-		DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
-			    volume, *block);
+		fusion_md_damaged(map->md, "volume %u block %llu has impossible patches", volume,
+				  *block);
 		return -EIO;
 	}
 	chunk->lists++;
@@ -348,7 +348,8 @@ static int chunk_next_patches(struct fusion_map *map, u32 volume, u64 *block,
 }
 
 static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk,
-			      u32 volume, u64 group, bool may_block)
+			      u32 volume, const struct fusion_class *class, u64 group,
+			      bool may_block)
 {
 	u64 block = group << FUSION_GROUP_SHIFT;
 	u64 end = block + FUSION_GROUP_BLOCKS;
@@ -360,13 +361,14 @@ static int chunk_fill_patches(struct fusion_map *map, struct fusion_chunk *chunk
 	if (!disk)
 		return may_block ? -ENOMEM : -EWOULDBLOCK;
 	for (; !r && block < end; block++)
-		r = chunk_next_patches(map, volume, &block, end, may_block, disk,
+		r = chunk_next_patches(map, volume, class, &block, end, may_block, disk,
 				       chunk);
 	kfree(disk);
 	return r == -ENODATA ? 0 : r;
 }
 
-int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
+int fusion_map_load(struct fusion_map *map, u32 volume,
+		    const struct fusion_class *class, u64 block,
 		    const u64 *tops, const u64 *patches, bool may_block)
 {
 	u64 group = block >> FUSION_GROUP_SHIFT;
@@ -392,12 +394,12 @@ int fusion_map_load(struct fusion_map *map, u32 volume, u64 block,
 		kmem_cache_free(chunk_cache, chunk);
 		return r;
 	}
-	r = chunk_fill_base(map, chunk, volume, group, may_block);
+	r = chunk_fill_base(map, chunk, volume, class, group, may_block);
 	/* looked at in here: a commit makes them grow before its trees are read */
 	if (!r && (!tops || READ_ONCE(*tops)))
-		r = chunk_fill_tops(map, chunk, volume, group, may_block);
+		r = chunk_fill_tops(map, chunk, volume, class, group, may_block);
 	if (!r && (!patches || READ_ONCE(*patches)))
-		r = chunk_fill_patches(map, chunk, volume, group, may_block);
+		r = chunk_fill_patches(map, chunk, volume, class, group, may_block);
 	if (r) {
 		fusion_md_read_end(map->md);
 		chunk_free(chunk);

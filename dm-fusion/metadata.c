@@ -6,7 +6,7 @@
 #include <linux/rwsem.h>
 #include <linux/slab.h>
 
-#include "persistent-data/dm-btree.h"
+#include "persistent-data/dm-btree-internal.h"
 #include "persistent-data/dm-space-map.h"
 #include "persistent-data/dm-transaction-manager.h"
 
@@ -18,6 +18,10 @@
 
 #define MD_SUPER_LOCATION	0
 #define MD_MAX_LOCKS		6
+/* Levels that a tree may have. */
+#define MD_MAX_DEPTH		16
+/* Of the checksum of dm-persistent-data's nodes. */
+#define MD_NODE_CSUM_XOR	121107
 #define MD_MAX_SECTORS		(255UL * (1UL << 14) * \
 				 (FUSION_META_BLOCK_BYTES / 512))
 
@@ -292,6 +296,84 @@ static int md_format(struct fusion_md *md, const struct fusion_md_config *config
 	return md_commit(md);
 }
 
+/*
+ * Is @node what dm-persistent-data takes for a node?  Others are found when they are read: no
+ * more than what is of them is lost.
+ */
+static bool md_node_readable(const struct btree_node *node, dm_block_t block)
+{
+	const struct node_header *h = &node->header;
+	u32 value = le32_to_cpu(h->value_size);
+
+	return le64_to_cpu(h->blocknr) == block &&
+		le32_to_cpu(h->csum) ==
+		dm_bm_checksum((void *)&h->flags, FUSION_META_BLOCK_BYTES - sizeof(h->csum),
+			       MD_NODE_CSUM_XOR) &&
+		value <= FUSION_META_BLOCK_BYTES && (sizeof(__le64) + (u64)value) *
+		le32_to_cpu(h->max_entries) <= FUSION_META_BLOCK_BYTES - sizeof(*h);
+}
+
+/* Is @node one of @tree?  *@child: its first one, or 0. */
+static bool md_node_ok(struct fusion_md *md, enum fusion_tree tree,
+		       struct btree_node *node, dm_block_t *child)
+{
+	const struct node_header *h = &node->header;
+	bool inner = le32_to_cpu(h->flags) & INTERNAL_NODE;
+
+	*child = 0;
+	if (le32_to_cpu(h->value_size) !=
+	    (inner ? sizeof(__le64) : md->info[tree].value_type.size))
+		return false;
+	if (inner && h->max_entries)
+		*child = value64(node, 0);
+	return !inner || (h->nr_entries && *child);
+}
+
+/*
+ * Of a node dm-persistent-data looks at little but the checksum: of values of another size
+ * than the tree's it reads, and writes, what is behind the block, and where a node is below
+ * itself it goes round for ever.  A root that is not that of its tree would be so: look at
+ * the nodes from there to the first leaf.
+ */
+static bool md_tree_ok(struct fusion_md *md, enum fusion_tree tree)
+{
+	dm_block_t block = md->root[tree], child;
+	struct dm_block *b;
+	unsigned int depth;
+	bool ok;
+
+	/* made with the first: see md_put() */
+	if (!block)
+		return tree == FUSION_TREE_PATCHES || tree == FUSION_TREE_ROWS;
+	for (depth = 0; depth < MD_MAX_DEPTH; depth++) {
+		/* without its validator, which is not exported; it checks who reads it */
+		if (dm_bm_read_lock(md->bm, block, NULL, &b))
+			return true;
+		child = 0;
+		ok = !md_node_readable(dm_block_data(b), block) ||
+			md_node_ok(md, tree, dm_block_data(b), &child);
+		dm_bm_unlock(b);
+		if (!ok || !child)
+			return ok;
+		block = child;
+	}
+	return false;
+}
+
+static int md_check_trees(struct fusion_md *md, char **error)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_TREES; i++) {
+		if (md_tree_ok(md, i))
+			continue;
+		fusion_md_damaged(md, "root %llu is not that of tree %u", md->root[i], i);
+		*error = "Metadata has a damaged root: run fusion check";
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* The superblock has been read. */
 static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 		   char **error)
@@ -327,7 +409,8 @@ static int md_load(struct fusion_md *md, const struct fusion_md_config *config,
 		return r;
 	}
 	*error = "Out of memory";
-	return md_clone_tm(md);
+	r = md_clone_tm(md);
+	return r ? r : md_check_trees(md, error);
 }
 
 static void md_destroy(struct fusion_md *md)
@@ -428,6 +511,18 @@ u64 fusion_md_transaction_id(struct fusion_md *md)
 	return le64_to_cpu(md->disk.transaction_id);
 }
 
+void fusion_md_damaged(struct fusion_md *md, const char *format, ...)
+{
+	struct va_format text = { .fmt = format };
+	va_list args;
+
+	va_start(args, format);
+	text.va = &args;
+	DMERR_LIMIT("%pg: metadata is damaged: %pV: stop the pool, and run fusion check",
+		    md->bdev, &text);
+	va_end(args);
+}
+
 bool fusion_md_read_only(struct fusion_md *md)
 {
 	return READ_ONCE(md->read_only);
@@ -513,7 +608,8 @@ static int md_next(struct dm_btree_info *info, dm_block_t root, u32 volume,
 	u64 key = fusion_block_key(volume, *number), found;
 	int r;
 
-	if (!root)
+	/* behind the last number that a key has room for it would begin anew */
+	if (!root || *number >= FUSION_MAX_BLOCKS)
 		return -ENODATA;
 	r = dm_btree_lookup_next(info, root, &key, &found, value);
 	if (r)
@@ -799,7 +895,7 @@ int fusion_md_next_volume(struct fusion_md *md, u32 *volume,
 	r = dm_btree_lookup_next(&md->info[FUSION_TREE_VOLUMES], md->root[FUSION_TREE_VOLUMES],
 				 &key, &found, disk);
 	if (!r && found > FUSION_MAX_VOLUME_ID) {
-		DMERR("%pg: metadata has an impossible volume", md->bdev);
+		fusion_md_damaged(md, "there is an impossible volume");
 		return -EINVAL;
 	}
 	if (!r)

@@ -39,6 +39,12 @@ void fusion_md_close(struct fusion_md *md);
 /* The writer's fields; also read without a lock by status. */
 struct fusion_md_super *fusion_md_super(struct fusion_md *md);
 u64 fusion_md_transaction_id(struct fusion_md *md);
+/*
+ * What has been read cannot be so: a line in the log says what, of which device, and what can
+ * be done.  The caller takes none of it.  Any context.
+ */
+__printf(2, 3)
+void fusion_md_damaged(struct fusion_md *md, const char *format, ...);
 /* Broken, or marked needs_check: nothing can be changed. */
 bool fusion_md_read_only(struct fusion_md *md);
 /* Free and all blocks of the metadata device. */
@@ -124,7 +130,7 @@ int fusion_md_get_stripe(struct fusion_md *md, u64 stripe,
 /* @disk NULL: removed. */
 int fusion_md_put_stripe(struct fusion_md *md, u64 stripe,
 			 struct fusion_disk_stripe *disk);
-/* First stored stripe at or after *@stripe: -ENODATA if none. */
+/* First stored stripe at or after *@stripe: -ENODATA if none.  Its record is not looked at. */
 int fusion_md_next_stripe(struct fusion_md *md, u64 *stripe,
 			  struct fusion_disk_stripe *disk);
 

@@ -11,8 +11,6 @@
 #include "band.h"
 #include "spare.h"
 
-#define DM_MSG_PREFIX "fusion"
-
 /* ---- bands ---- */
 
 static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
@@ -123,15 +121,12 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 		r = fusion_md_next_stripe(s->md, &stripe, &disk);
 		if (r || fusion_stripe_band(stripe) != number)
 			break;
-		if (fusion_stripe_index(stripe) >= b->stripes) {
-			DMERR("metadata has a stripe beyond the end of band %u",
-			      number);
-			r = -EIO;
+		r = fusion_space_check_stripe(s, stripe, &disk);
+		if (r)
 			break;
-		}
 		if (!fusion_spared_ok(s, disk.spared)) {
-			DMERR("metadata has stripe %llx in spares that are not in use",
-			      stripe);
+			fusion_md_damaged(s->md, "stripe %llx is in spares that are not in use",
+					  stripe);
 			r = -EIO;
 			break;
 		}
@@ -140,6 +135,12 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 		b->live[fusion_stripe_index(stripe)] = fusion_stripe_live(&disk);
 		++*fusion_band_template(s, b, fusion_stripe_index(stripe));
 		used++;
+	}
+	/* what is in use is counted with each change: to free one more loses what it has */
+	if ((!r || r == -ENODATA) && used != b->stored) {
+		fusion_md_damaged(s->md, "band %u has %u stripes, and is said to have %u", number,
+				  used, b->stored);
+		r = -EIO;
 	}
 	if (r && r != -ENODATA) {
 		fusion_band_unload(b);
@@ -340,15 +341,41 @@ bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 		fusion_place_slot(place) < b->class->k;
 }
 
-/* Could @place be those of the replicas of something?  Unused ones are 0. */
-static bool replicas_ok(const struct fusion_space *s, const u64 *place)
+int fusion_space_check_stripe(const struct fusion_space *s, u64 stripe,
+			      const struct fusion_disk_stripe *disk)
 {
-	struct fusion_class *class;
+	u64 live = le64_to_cpu(disk->live), written = le64_to_cpu(disk->written), slots;
+	const struct fusion_class *class;
+	bool ok = fusion_space_place_ok(s, fusion_place(stripe, 0)) &&
+		stripe < 1ULL << FUSION_STRIPE_BITS;
+
+	if (ok) {
+		class = fusion_space_class_of(s, stripe);
+		slots = fusion_mask(0, disk->state == FUSION_STRIPE_MIRROR ? class->k : class->d);
+		ok = disk->state >= FUSION_STRIPE_PRIMARY && disk->state <= FUSION_STRIPE_RAID &&
+			live && !(live & ~written) && !(written & ~slots);
+	}
+	if (ok)
+		return 0;
+	fusion_md_damaged(s->md, "stripe %llx cannot be what it is said to be", stripe);
+	return -EIO;
+}
+
+bool fusion_space_base_ok(const struct fusion_space *s, const struct fusion_class *class,
+			  u64 place)
+{
+	return fusion_space_place_ok(s, place) && fusion_place_slot(place) < class->d &&
+		fusion_space_class_of(s, fusion_place_stripe(place)) == class;
+}
+
+/* Could @place be those of the replicas of something of @class?  Unused ones are 0. */
+static bool replicas_ok(const struct fusion_space *s, const struct fusion_class *class,
+			const u64 *place)
+{
 	unsigned int i;
 
-	if (!fusion_space_place_ok(s, place[0]))
+	if (!fusion_space_base_ok(s, class, place[0]))
 		return false;
-	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
 	for (i = 1; i <= class->p; i++)
 		if (!fusion_space_place_ok(s, place[i]) ||
 		    fusion_space_class_of(s, fusion_place_stripe(place[i])) !=
@@ -358,17 +385,19 @@ static bool replicas_ok(const struct fusion_space *s, const u64 *place)
 }
 
 int fusion_space_decode_top(const struct fusion_space *s,
+			    const struct fusion_class *class,
 			    const struct fusion_disk_top *disk,
 			    struct fusion_top *top)
 {
 	if (fusion_top_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
 			      top) ||
-	    !replicas_ok(s, top->place))
+	    !replicas_ok(s, class, top->place))
 		return -EINVAL;
 	return 0;
 }
 
 int fusion_space_decode_patches(const struct fusion_space *s,
+				const struct fusion_class *class,
 				const struct fusion_disk_patches *disk,
 				struct fusion_patches *patches)
 {
@@ -380,13 +409,14 @@ int fusion_space_decode_patches(const struct fusion_space *s,
 		return -EINVAL;
 	for (n = 0; n < fusion_popcount64(patches->mask); n++) {
 		fusion_patch_slots(&patches->patch[n], place);
-		if (!replicas_ok(s, place))
+		if (!replicas_ok(s, class, place))
 			return -EINVAL;
 	}
 	return 0;
 }
 
-int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *block,
+int fusion_space_next_patches(const struct fusion_space *s, u32 volume,
+			      const struct fusion_class *class, u64 *block,
 			      struct fusion_patches *patches)
 {
 	union fusion_disk_patches_room disk;
@@ -395,10 +425,9 @@ int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *blo
 	r = fusion_md_next_patches(s->md, volume, block, &disk.patches);
 	if (r)
 		return r;
-	if (!fusion_space_decode_patches(s, &disk.patches, patches))
+	if (!fusion_space_decode_patches(s, class, &disk.patches, patches))
 		return 0;
-	DMERR_LIMIT("volume %u block %llu: metadata has impossible patches",
-		    volume, *block);
+	fusion_md_damaged(s->md, "volume %u block %llu has impossible patches", volume, *block);
 	return -EIO;
 }
 
@@ -415,7 +444,7 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	if (fusion_patch_decode(&disk->patch[0], pages, &first))
 		return -EINVAL;
 	fusion_patch_slots(&first, place);
-	if (!replicas_ok(s, place))
+	if (!fusion_space_place_ok(s, place[0]))
 		return -EINVAL;
 	class = fusion_space_class_of(s, fusion_place_stripe(place[0]));
 	if (fusion_row_decode(disk, key, class->d, class->p, pages, row))
@@ -428,7 +457,7 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	for (i = 0; i < class->p + fusion_popcount64(row->changed); i++) {
 		fusion_patch_slots(i < class->p ? &row->parity[i] :
 				   &row->patch[i - class->p], place);
-		if (!replicas_ok(s, place))
+		if (!replicas_ok(s, class, place))
 			return -EINVAL;
 	}
 	return 0;
@@ -615,7 +644,7 @@ static int space_load_bands(struct fusion_space *s)
 		}
 		if (c > FUSION_MAX_CLASSES || !s->class[c - 1] ||
 		    le32_to_cpu(disk.used) > band_stripes(s, s->class[c - 1])) {
-			DMERR("metadata of band %u is damaged", i);
+			fusion_md_damaged(s->md, "band %u cannot be what it is said to be", i);
 			return -EINVAL;
 		}
 		b->class = s->class[c - 1];

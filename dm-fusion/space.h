@@ -215,22 +215,36 @@ fusion_space_class_of(const struct fusion_space *s, u64 stripe)
  */
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place);
 
-/* Decode a top read from the metadata.  -EINVAL: this pool cannot have it. */
+/* And one that a block of a volume of @class has as its base? */
+bool fusion_space_base_ok(const struct fusion_space *s, const struct fusion_class *class,
+			  u64 place);
+
+/* Could @disk, read from the metadata, be of @stripe?  -EIO: no, and the log says so. */
+int fusion_space_check_stripe(const struct fusion_space *s, u64 stripe,
+			      const struct fusion_disk_stripe *disk);
+
+/*
+ * Decode a top, read from the metadata, of a volume of @class.  -EINVAL: this pool cannot
+ * have it.
+ */
 int fusion_space_decode_top(const struct fusion_space *s,
+			    const struct fusion_class *class,
 			    const struct fusion_disk_top *disk,
 			    struct fusion_top *top);
 
 /* As above, patches, of blocks of so many pages as the pool's have. */
 int fusion_space_decode_patches(const struct fusion_space *s,
+				const struct fusion_class *class,
 				const struct fusion_disk_patches *disk,
 				struct fusion_patches *patches);
 
 /*
- * The patches of the next block of @volume in the open transaction, from *@block on,
+ * The patches of the next block of @volume, of @class, in the open transaction, from *@block on,
  * into a room for any.  -ENODATA: there are none; -EIO: this pool cannot have them,
  * and the log says so.  Under the commit mutex.
  */
-int fusion_space_next_patches(const struct fusion_space *s, u32 volume, u64 *block,
+int fusion_space_next_patches(const struct fusion_space *s, u32 volume,
+			      const struct fusion_class *class, u64 *block,
 			      struct fusion_patches *patches);
 
 /*

@@ -8,8 +8,6 @@
 #include "mode.h"
 #include "volume-table.h"
 
-#define DM_MSG_PREFIX "fusion"
-
 bool fusion_volume_name_ok(const char *name)
 {
 	const char *c;
@@ -160,6 +158,14 @@ int fusion_volumes_write_counts(struct fusion_pool *pool)
 	return r;
 }
 
+static bool volume_counts_ok(const struct fusion_disk_volume *disk)
+{
+	u64 mapped = le64_to_cpu(disk->mapped);
+
+	return mapped <= le64_to_cpu(disk->blocks) && le64_to_cpu(disk->tops) <= mapped &&
+		le64_to_cpu(disk->patched) <= mapped;
+}
+
 static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
 					      const struct fusion_disk_volume *disk)
 {
@@ -170,9 +176,8 @@ static struct fusion_volume *volume_from_disk(struct fusion_pool *pool, u32 id,
 	    !le64_to_cpu(disk->blocks) ||
 	    le64_to_cpu(disk->blocks) > FUSION_MAX_BLOCKS ||
 	    strnlen(disk->name, sizeof(disk->name)) == sizeof(disk->name) ||
-	    !fusion_volume_name_ok(disk->name)) {
-		DMERR("%s: metadata of volume %u is damaged",
-		      fusion_pool_name(pool), id);
+	    !fusion_volume_name_ok(disk->name) || !volume_counts_ok(disk)) {
+		fusion_md_damaged(pool->md, "volume %u cannot be what it is said to be", id);
 		return ERR_PTR(-EINVAL);
 	}
 	v = kzalloc(sizeof(*v), GFP_KERNEL);

@@ -188,11 +188,10 @@ int fusion_volume_mark_deleted(struct fusion_pool *pool, u32 id)
 /* ---- deletion ---- */
 
 /* An error makes the pool read-only: see delete_step(). */
-static int delete_place(struct fusion_pool *pool, u64 place)
+static int delete_place(struct fusion_pool *pool, struct fusion_volume *v, u64 place)
 {
-	if (!fusion_space_place_ok(&pool->space, place)) {
-		DMERR("%s: metadata has an impossible place",
-		      fusion_pool_name(pool));
+	if (!fusion_space_base_ok(&pool->space, v->class, place)) {
+		fusion_md_damaged(pool->md, "volume %u has an impossible place", v->id);
 		return -EIO;
 	}
 	return fusion_ledger_dead(&pool->ledger, place);
@@ -211,9 +210,9 @@ static int delete_tops(struct fusion_pool *pool, struct fusion_volume *v,
 		r = fusion_md_next_top(pool->md, v->id, &block, &disk);
 		if (r)
 			return r == -ENODATA ? 0 : r;
-		if (fusion_space_decode_top(&pool->space, &disk, &top)) {
-			DMERR("%s: volume %u block %llu: metadata has an impossible top",
-			      fusion_pool_name(pool), v->id, block);
+		if (fusion_space_decode_top(&pool->space, v->class, &disk, &top)) {
+			fusion_md_damaged(pool->md, "volume %u block %llu has an impossible top",
+					  v->id, block);
 			return -EIO;
 		}
 		for (i = 0; !r && i < fusion_top_replicas(&top); i++)
@@ -236,7 +235,7 @@ static int delete_patches(struct fusion_pool *pool, struct fusion_volume *v,
 	int r;
 
 	while (*budget) {
-		r = fusion_space_next_patches(&pool->space, v->id, &block,
+		r = fusion_space_next_patches(&pool->space, v->id, v->class, &block,
 					      &room.patches);
 		if (r)
 			return r == -ENODATA ? 0 : r;
@@ -267,7 +266,7 @@ static int delete_bases(struct fusion_pool *pool, struct fusion_volume *v,
 		r = fusion_md_next_base(pool->md, v->id, &group, base);
 		for (i = 0; !r && i < FUSION_GROUP_BLOCKS; i++)
 			if (base->place[i])
-				r = delete_place(pool,
+				r = delete_place(pool, v,
 						 le64_to_cpu(base->place[i]));
 		if (r)
 			break;

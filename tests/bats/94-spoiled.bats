@@ -14,6 +14,8 @@ spoil=${SPOIL:-$repo/build/fuzz/spoil}
 bear=${BEAR:-$repo/build/fuzz/bear}
 rounds=${FUSION_SPOILED_ROUNDS:-20}
 first=${FUSION_SPOILED_FIRST:-1}
+# If it is said which seeds: what comes of each.
+all=${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}
 read -r -a seeds <<<"${FUSION_SPOILED_SEEDS:-$(seq -s ' ' "$first" $((first + rounds - 1)))}"
 
 # All that is wrong is logged: not on the console, which would take longest.
@@ -85,37 +87,42 @@ images() {
 	table=$(pool_table)
 }
 
+# round read|use SEED [OPTION]: with metadata that SEED says; sets output and checked.
+round() {
+	local from=$clean
+	# what is said in words, too
+	[[ $2 =~ ^[0-9]*[02468]$ ]] || from=$unclean
+	"$spoil" "$from" "$older" "$2" /dev/mapper/t-meta "${@:3}" >"$BATS_TEST_TMPDIR/spoiled"
+	[ -z "$all" ] || echo "# $(<"$BATS_TEST_TMPDIR/spoiled")" >&3
+	checked=0
+	fusion check --quiet /dev/mapper/t-meta >/dev/null 2>"$BATS_TEST_TMPDIR/check" || checked=$?
+	run "$bear" "$1" $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+	[ -z "$all" ] || echo "#   $output; check: $checked" >&3
+	if [ "$status" -ne 0 ]; then
+		echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
+		[ "$status" -ne 3 ] || cat "/proc/${output##* }/stack" >&3 || :
+		false
+	fi
+	# 1: it is not right; anything else would be trouble with the tool
+	[ "$checked" -le 1 ] || { cat "$BATS_TEST_TMPDIR"/{spoiled,check}; false; }
+	[[ $output == *rw,* ]] || [ "$checked" -eq 1 ] ||
+		{ cat "$BATS_TEST_TMPDIR/spoiled"; echo "the module has found it, and fusion check has not"; false; }
+	check_log || { cat "$BATS_TEST_TMPDIR/spoiled"; false; }
+	no_module_users
+}
+
 # spoiled read|use [OPTION]: in each round other metadata.
 spoiled() {
-	local refused=0 not_rw=0 found=0 seed from checked
+	local refused=0 not_rw=0 found=0 seed
 	images
 	for seed in "${seeds[@]}"; do
-		from=$clean
-		[ $((seed % 2)) -eq 0 ] || from=$unclean
-		log_mark
-		"$spoil" "$from" "$older" "$seed" /dev/mapper/t-meta "${@:2}" >"$BATS_TEST_TMPDIR/spoiled"
-		[ -z "${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}" ] || echo "# $(<"$BATS_TEST_TMPDIR/spoiled")" >&3
-		checked=0
-		fusion check --quiet /dev/mapper/t-meta >/dev/null 2>"$BATS_TEST_TMPDIR/check" || checked=$?
-		run "$bear" "$1" $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
-		[ -z "${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}" ] || echo "#   $output; check: $checked" >&3
-		if [ "$status" -ne 0 ]; then
-			echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
-			cat "/proc/${output##* }/stack" >&3 || :
-			false
-		fi
-		# 1: it is not right; anything else would be trouble with the tool
-		[ "$checked" -le 1 ] || { cat "$BATS_TEST_TMPDIR"/{spoiled,check}; false; }
+		round "$1" "$seed" "${@:2}"
 		found=$((found + checked))
 		case $output in
 		*refused*) refused=$((refused + 1)) ;;
 		*rw,*) ;;
 		*) not_rw=$((not_rw + 1)) ;;
 		esac
-		[[ $output == *rw,* ]] || [ "$checked" -eq 1 ] ||
-			{ cat "$BATS_TEST_TMPDIR/spoiled"; echo "the module has found it, and fusion check has not"; false; }
-		check_log || { cat "$BATS_TEST_TMPDIR/spoiled"; false; }
-		no_module_users
 	done
 	echo "# $BATS_TEST_DESCRIPTION: of ${#seeds[@]}, $refused were refused and $not_rw became read-only; fusion check found $found" >&3
 	# no other outcome would show that anything was read
@@ -133,4 +140,57 @@ spoiled() {
 
 @test "damage of all kinds" {
 	spoiled use
+}
+
+# said OUTCOME PART,ENTRY,WHAT,AT,BYTES,NUMBER: see spoil.
+said() {
+	round use "$2"
+	[[ $output == *$1* ]] || { echo "$2: $output"; false; }
+	[ "$checked" -eq 1 ]
+}
+super_at() { od -A n -t u8 -j "$1" -N 8 "$unclean" | tr -d ' '; }
+
+@test "numbers that cannot be" {
+	images
+	# a band that is not in use, which stripes and rows are in
+	said ro bands,0,key,0,8,0x29
+	# fewer stripes in a band than there are: all of it would be free with the last of those
+	said refused bands,0,value,4,4,1
+	# the last block of a volume, behind which others would be looked for as if it were the first
+	said rw tops,-1,key,0,8,0x1ffffffffff
+	# more blocks than a volume has; more replicated than mapped
+	said refused volumes,0,value,8,8,0xffffffff
+	said refused volumes,0,value,16,8,0xffffffff
+	# no state; slots that the class does not have; live ones that were never written
+	said refused stripes,0,value,0,1,0
+	said refused stripes,0,value,8,8,-1
+	said refused stripes,0,value,16,8,0x1000000
+	# the root of another tree: stripes for tops, whose values are as long, for bands and for bases
+	said refused "superblock,0,h,216,8,$(super_at 224)"
+	said refused "superblock,0,h,232,8,$(super_at 224)"
+	said refused "superblock,0,h,208,8,0"
+}
+
+@test "a band that has more stripes than it is said to have is not freed with the last of them" {
+	clean=$BATS_TEST_TMPDIR/clean unclean=$BATS_TEST_TMPDIR/clean
+	make_pool
+	volume 0 4
+	random_to 0 0 1024 768k
+	flush
+	before=$(sum 0)
+	stop_pool
+	image_to "$clean"
+	"$spoil" "$clean" "$clean" bands,0,value,4,4,1 /dev/mapper/t-meta
+	start_pool
+	volume_device 0 $((4 << 11))
+	[ "$(sum 0)" = "$before" ]
+	# all that is in one stripe
+	blkdiscard -o 0 -l $((192 << 10)) /dev/mapper/t-v0
+	sync /dev/mapper/t-v0 && false
+	in_ro
+	stop_pool
+	dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+	start_pool
+	volume_device 0 $((4 << 11))
+	[ "$(sum 0)" = "$before" ]
 }

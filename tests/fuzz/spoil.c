@@ -74,9 +74,14 @@ static const char * const part_name[PARTS] = {
 
 static const char usage_text[] =
 "Usage: spoil IMAGE OLDER SEED OUTPUT [--found | --all]\n"
+"       spoil IMAGE OLDER PART,ENTRY,WHAT,AT,BYTES,NUMBER OUTPUT\n"
 "\n"
 "Writes metadata to OUTPUT, a file or a device: IMAGE, with one block spoiled, or some.\n"
 "OLDER is an image of the same metadata, of some time before. Says what was done.\n"
+"\n"
+"What to do can be said instead: in the first leaf of the tree PART (volumes, bands, ...)\n"
+"ENTRY's key or value is changed, from its byte AT on; or the header, or of the superblock.\n"
+"The last entry of the tree is -1.\n"
 "\n"
 "--found  what is done is what a checksum finds\n"
 "--all    also what dm-persistent-data cannot bear\n";
@@ -169,7 +174,7 @@ static bool readable(u64 number)
 {
 	struct header *h;
 
-	if (number >= blocks || !whole(spoiled, number, 0))
+	if (number >= blocks || !whole(spoiled, number, VOLUMES))
 		return false;
 	h = (struct header *)block_of(spoiled, number);
 	return le32toh(h->flags) & (INTERNAL | LEAF) &&
@@ -192,10 +197,11 @@ static bool refused(unsigned int tree)
 	if (tree == COUNTS || (!number && tree >= PATCHES))
 		return false;
 	for (depth = 0; depth < MAX_DEPTH; depth++) {
+		/* who reads it finds that */
 		if (!readable(number))
-			return true;
+			return false;
 		h = (struct header *)block_of(spoiled, number);
-		if (!sizes_fit(h, tree))
+		if (!sizes_fit(h, tree) || (le32toh(h->flags) & INTERNAL && !h->entries))
 			return true;
 		if (!(le32toh(h->flags) & INTERNAL))
 			return false;
@@ -530,6 +536,35 @@ static void spoil(bool found)
 	say("%s; ", mended ? ", checksum mended" : "");
 }
 
+/* What @text says, with nothing left to chance. */
+static void spoil_that(const char *text)
+{
+	unsigned long long number;
+	unsigned int part, at, size;
+	char name[32], what[8];
+	struct header *h;
+	int entry;
+	u64 block;
+	u8 *p;
+
+	if (sscanf(text, "%31[^,],%d,%7[^,],%u,%u,%lli", name, &entry, what, &at, &size, &number) != 6)
+		fail(text);
+	for (part = 0; part < TREES && strcmp(name, part_name[part]); part++)
+		;
+	block = part == TREES ? 0 : root_of(image, part);
+	h = (struct header *)block_of(spoiled, block);
+	while (block && inner[block]) {
+		block = le64toh(*(__le64 *)value_of(h, entry < 0 ? le32toh(h->entries) - 1 : 0));
+		h = (struct header *)block_of(spoiled, block);
+	}
+	if (entry < 0)
+		entry += le32toh(h->entries);
+	p = !block || *what == 'h' ? (u8 *)h : *what == 'k' ? (u8 *)key_of(h, entry) : value_of(h, entry);
+	memcpy(p + at, &number, size);
+	mend(block, part_of[block] - 1);
+	say("block %" PRIu64, block);
+}
+
 static u8 *read_image(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -571,8 +606,13 @@ int main(int argc, char **argv)
 	spoiled = aligned_alloc(BLOCK, blocks * BLOCK);
 	if (!spoiled)
 		fail("memory");
-	random_seed(strtoull(argv[3], NULL, 10));
 	find_all();
+	if (strchr(argv[3], ',')) {
+		memcpy(spoiled, image, blocks * BLOCK);
+		spoil_that(argv[3]);
+		goto out;
+	}
+	random_seed(strtoull(argv[3], NULL, 10));
 	do {
 		memcpy(spoiled, image, blocks * BLOCK);
 		done_bytes = 0;
@@ -581,7 +621,8 @@ int main(int argc, char **argv)
 			spoil(found);
 		/* with nothing changed it would be no test */
 	} while (!memcmp(spoiled, image, blocks * BLOCK) || (!all && !all_bearable()));
-	printf("seed %s: %s\n", argv[3], done);
+out:
+	printf("%s: %s\n", argv[3], done);
 	write_image(argv[4]);
 	return 0;
 }
