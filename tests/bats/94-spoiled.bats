@@ -37,40 +37,45 @@ has_rows() {
 # has been discarded, of one parity and of two; a member that has failed and is rebuilt,
 # and one of which only some is.  $older, $unclean, $clean, and what the volumes hold.
 images() {
-	local i pid
+	local i pid fio=(--filename=/dev/mapper/t-v1 --direct=1 --size=128m --randrepeat=1 --output=/dev/null)
 	older=$BATS_TEST_TMPDIR/older unclean=$BATS_TEST_TMPDIR/unclean clean=$BATS_TEST_TMPDIR/clean
 	spares=2 features="unlabelled no_discard_passdown"
 	make_pool
 	message set patch_percent 20
 	volume 0 8
-	volume 1 4 3 2
+	# so sparse that trees have more than one node: a stripe in each 4 MiB, a page in each 1 MiB
+	volume 1 128
+	volume 2 4 3 2
 	random_to 0 0 1536
-	random_to 1 0 512
+	random_to 2 0 512
+	fio --name=stripes --rw=write:3904k --bs=192k --number_ios=32 "${fio[@]}"
 	message convert
 	message fail 2
 	message rebuild
 	random_to 0 1536 96 4k
 	random_to 0 35 2 4k
+	# the last tops are of a volume with an odd number
+	fio --name=pages --rw=write:1020k --bs=4k --offset=32k --number_ios=127 "${fio[@]}"
 	flush
 	image_to "$older"
 	message fail 5
 	random_to 0 1632 64 4k
-	random_to 1 600 64 384k
-	random_to 1 70 2 4k
+	random_to 2 600 64 384k
+	random_to 2 70 2 4k
 	blkdiscard -o $((1 << 20)) -l $((1 << 19)) /dev/mapper/t-v0
 	for i in {0..5}; do
 		random_to 0 $((i * 48 + i)) 3 4k
 	done
 	flush
-	for i in 0 1; do
-		dd if=/dev/mapper/t-v$i of="$BATS_TEST_TMPDIR/v$i" bs=1M iflag=direct status=none
+	for i in 0 1 2; do
+		dd if=/dev/mapper/t-v$i of="$BATS_TEST_TMPDIR/v$i" bs=1M iflag=direct conv=sparse status=none
 	done
 	hold_members
 	message convert 2>/dev/null 3>&- &
 	pid=$!
 	for i in {1..20}; do
 		wait_for 20 held_or_ended $pid
-		! has_rows || break
+		! wait_for 1 has_rows >/dev/null || break
 		step
 	done
 	power_cut
@@ -87,36 +92,42 @@ images() {
 	table=$(pool_table)
 }
 
-# round read|use SEED [OPTION]: with metadata that SEED says; sets output and checked.
+# What a seed comes to depends on the images, which differ from run to run.
+keep() {
+	cat "$BATS_TEST_TMPDIR/spoiled"
+	[ -z "${OUT:-}" ] || cp "$BATS_TEST_TMPDIR"/{older,clean,unclean} "$OUT"
+	false
+}
+
+# round read|use IMAGE SEED [OPTION]: with metadata that SEED says; sets output and checked.
 round() {
-	local from=$clean
-	# what is said in words, too
-	[[ $2 =~ ^[0-9]*[02468]$ ]] || from=$unclean
-	"$spoil" "$from" "$older" "$2" /dev/mapper/t-meta "${@:3}" >"$BATS_TEST_TMPDIR/spoiled"
+	"$spoil" "$2" "$older" "$3" /dev/mapper/t-meta "${@:4}" >"$BATS_TEST_TMPDIR/spoiled"
 	[ -z "$all" ] || echo "# $(<"$BATS_TEST_TMPDIR/spoiled")" >&3
 	checked=0
 	fusion check --quiet /dev/mapper/t-meta >/dev/null 2>"$BATS_TEST_TMPDIR/check" || checked=$?
-	run "$bear" "$1" $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+	run "$bear" "$1" $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[0-2]
 	[ -z "$all" ] || echo "#   $output; check: $checked" >&3
 	if [ "$status" -ne 0 ]; then
 		echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
-		[ "$status" -ne 3 ] || cat "/proc/${output##* }/stack" >&3 || :
-		false
+		[ "$status" -ne 3 ] || grep -H . $(grep -ls fusion /proc/[0-9]*/stack) >&3 || :
+		keep
 	fi
 	# 1: it is not right; anything else would be trouble with the tool
-	[ "$checked" -le 1 ] || { cat "$BATS_TEST_TMPDIR"/{spoiled,check}; false; }
+	[ "$checked" -le 1 ] || { cat "$BATS_TEST_TMPDIR/check"; keep; }
 	[[ $output == *rw,* ]] || [ "$checked" -eq 1 ] ||
-		{ cat "$BATS_TEST_TMPDIR/spoiled"; echo "the module has found it, and fusion check has not"; false; }
-	check_log || { cat "$BATS_TEST_TMPDIR/spoiled"; false; }
+		{ echo "the module has found it, and fusion check has not"; keep; }
+	check_log || keep
 	no_module_users
 }
 
 # spoiled read|use [OPTION]: in each round other metadata.
 spoiled() {
-	local refused=0 not_rw=0 found=0 seed
+	local refused=0 not_rw=0 found=0 seed from
 	images
 	for seed in "${seeds[@]}"; do
-		round "$1" "$seed" "${@:2}"
+		from=$clean
+		[[ $seed =~ ^[0-9]*[02468]$ ]] || from=$unclean
+		round "$1" "$from" "$seed" "${@:2}"
 		found=$((found + checked))
 		case $output in
 		*refused*) refused=$((refused + 1)) ;;
@@ -130,7 +141,7 @@ spoiled() {
 	# and what was not spoiled is what it was
 	[ "$1" = use ] || {
 		dd if="$unclean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
-		"$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+		"$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[0-2]
 	}
 }
 
@@ -142,37 +153,37 @@ spoiled() {
 	spoiled use
 }
 
-# said OUTCOME PART,ENTRY,WHAT,AT,BYTES,NUMBER: see spoil.
+# said OUTCOME IMAGE PART,ENTRY,WHAT,AT,BYTES,NUMBER: see spoil.
 said() {
-	round use "$2"
-	[[ $output == *$1* ]] || { echo "$2: $output"; false; }
+	round use "$2" "$3"
+	[[ $output == *$1* ]] || { echo "$3: $output"; false; }
 	[ "$checked" -eq 1 ]
 }
-super_at() { od -A n -t u8 -j "$1" -N 8 "$unclean" | tr -d ' '; }
+super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 
 @test "numbers that cannot be" {
 	images
 	# a band that is not in use, which stripes and rows are in
-	said ro bands,0,key,0,8,0x29
+	said ro "$unclean" bands,0,key,0,8,0x29
 	# fewer stripes in a band than there are: all of it would be free with the last of those
-	said refused bands,0,value,4,4,1
+	said refused "$clean" bands,0,value,4,4,1
 	# the last block of a volume, behind which others would be looked for as if it were the first
-	said rw tops,-1,key,0,8,0x1ffffffffff
+	said rw "$older" tops,-1,key,0,8,0x1ffffffffff
 	# more blocks than a volume has; more replicated than mapped
-	said refused volumes,0,value,8,8,0xffffffff
-	said refused volumes,0,value,16,8,0xffffffff
+	said refused "$clean" volumes,0,value,8,8,0xffffffff
+	said refused "$clean" volumes,0,value,16,8,0xffffffff
 	# no state; slots that the class does not have; live ones that were never written
-	said refused stripes,0,value,0,1,0
-	said refused stripes,0,value,8,8,-1
-	said refused stripes,0,value,16,8,0x1000000
-	# the root of another tree: stripes for tops, whose values are as long, for bands and for bases
-	said refused "superblock,0,h,216,8,$(super_at 224)"
-	said refused "superblock,0,h,232,8,$(super_at 224)"
-	said refused "superblock,0,h,208,8,0"
+	said refused "$clean" stripes,0,value,0,1,0
+	said refused "$clean" stripes,0,value,8,8,-1
+	said refused "$clean" stripes,0,value,16,8,0x1000000
+	# the root of another tree, whose values are longer or shorter, and none
+	said refused "$clean" "superblock,0,h,216,8,$(super_at 224)"
+	said refused "$clean" "superblock,0,h,232,8,$(super_at 224)"
+	said refused "$clean" "superblock,0,h,208,8,0"
 }
 
 @test "a band that has more stripes than it is said to have is not freed with the last of them" {
-	clean=$BATS_TEST_TMPDIR/clean unclean=$BATS_TEST_TMPDIR/clean
+	clean=$BATS_TEST_TMPDIR/clean
 	make_pool
 	volume 0 4
 	random_to 0 0 1024 768k

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@
 #define PAGE		4096u
 #define CHUNK		(1u << 16)
 #define MAX_VOLUMES	4
+/* Of those that are larger one chunk in sixteen is read. */
+#define SMALL		(16u << 20)
 
 static const char usage_text[] =
 "Usage: bear read|use SECONDS NAME LENGTH PARAMETERS FILE...\n"
@@ -42,7 +45,7 @@ static const char *pool, *params;
 static struct {
 	char name[32], path[64];
 	uint64_t bytes;
-	char *expected;
+	const char *expected;
 	int fd;			/* -1: it could not be started */
 } volume[MAX_VOLUMES];
 static unsigned int volumes;
@@ -51,13 +54,23 @@ static unsigned int failed;
 
 /* What the other process knows. */
 static struct {
-	char step[128];
-	int wrong;
+	char step[128], result[256];
+	unsigned int wrong;
 } *shared;
 
 static void step(const char *what)
 {
 	snprintf(shared->step, sizeof(shared->step), "%s", what);
+}
+
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+{
+	size_t bytes = strlen(shared->result);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(shared->result + bytes, sizeof(shared->result) - bytes, format, args);
+	va_end(args);
 }
 
 /* ---- devices ---- */
@@ -125,7 +138,9 @@ static void read_all(bool same)
 	ssize_t r;
 
 	for (i = 0; i < volumes; i++) {
-		for (at = 0; volume[i].fd >= 0 && at < volume[i].bytes; at += CHUNK) {
+		uint64_t step = volume[i].bytes > SMALL ? 16 * CHUNK : CHUNK;
+
+		for (at = 0; volume[i].fd >= 0 && at < volume[i].bytes; at += step) {
 			r = pread(volume[i].fd, buffer, CHUNK, at);
 			if (r != CHUNK) {
 				failed++;
@@ -134,8 +149,8 @@ static void read_all(bool same)
 			for (page = 0; same && page < CHUNK; page += PAGE)
 				if (memcmp(buffer + page, volume[i].expected + at + page, PAGE)) {
 					if (!shared->wrong++)
-						printf("volume %u, page %" PRIu64 ": something else is read, ",
-						       i, (at + page) / PAGE);
+						say("volume %u, page %" PRIu64 ": something else is read, ",
+						    i, (at + page) / PAGE);
 				}
 		}
 	}
@@ -261,7 +276,7 @@ static int bear(bool all, uint64_t length)
 	step("start the pool");
 	r = start(pool, length, "fusion-pool", params);
 	if (r) {
-		printf("refused: %s\n", strerror(-r));
+		say("refused: %s", strerror(-r));
 		return 0;
 	}
 	if (!all) {
@@ -283,7 +298,7 @@ static int bear(bool all, uint64_t length)
 		end_volume(i);
 	step("remove the pool");
 	end(pool);
-	printf("%s, %u calls failed\n", r ? "no status" : text, failed);
+	say("%s, %u calls failed, %u pages wrong", r ? "no status" : text, failed, shared->wrong);
 	return shared->wrong ? 1 : 0;
 }
 
@@ -295,9 +310,8 @@ static void add_volume(const char *path)
 	snprintf(volume[i].name, sizeof(volume[i].name), "t-v%u", i);
 	volume[i].fd = -1;
 	volume[i].bytes = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-	volume[i].expected = aligned_alloc(PAGE, volume[i].bytes);
-	if (fd < 0 || !volume[i].expected ||
-	    pread(fd, volume[i].expected, volume[i].bytes, 0) != (ssize_t)volume[i].bytes) {
+	volume[i].expected = mmap(NULL, volume[i].bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (volume[i].expected == MAP_FAILED) {
 		perror(path);
 		exit(2);
 	}
@@ -329,13 +343,16 @@ int main(int argc, char **argv)
 	}
 	pid = fork();
 	if (!pid) {
-		status = bear(all, strtoull(argv[4], NULL, 10));
-		fflush(stdout);
-		_exit(status);
+		/* who waits for the end of what we print does not wait for one that hangs */
+		close(STDOUT_FILENO);
+		close(STDERR_FILENO);
+		_exit(bear(all, strtoull(argv[4], NULL, 10)));
 	}
 	for (waited = 0; waited < seconds * 1000; waited += 5) {
-		if (waitpid(pid, &status, WNOHANG) == pid)
+		if (waitpid(pid, &status, WNOHANG) == pid) {
+			printf("%s%s\n", shared->result, WIFEXITED(status) ? "" : " killed");
 			return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+		}
 		usleep(5000);
 	}
 	printf("hangs: %s, process %d\n", shared->step, pid);

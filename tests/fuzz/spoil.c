@@ -559,6 +559,10 @@ static void spoil_that(const char *text)
 	}
 	if (entry < 0)
 		entry += le32toh(h->entries);
+	if (block && (entry < 0 || entry >= (int)le32toh(h->entries))) {
+		fprintf(stderr, "%s: there is no such entry\n", text);
+		exit(2);
+	}
 	p = !block || *what == 'h' ? (u8 *)h : *what == 'k' ? (u8 *)key_of(h, entry) : value_of(h, entry);
 	memcpy(p + at, &number, size);
 	mend(block, part_of[block] - 1);
