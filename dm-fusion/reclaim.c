@@ -358,6 +358,12 @@ static int reclaim_load(struct fusion_pool *pool)
 		rc->loaded = !r;
 	}
 	mutex_unlock(&rc->load_lock);
+	/* never to be converted: who waits for room in the replicated area would wait for ever */
+	if (r && r != -EINTR && r != -ENOMEM && fusion_pool_writable(pool)) {
+		DMERR("%s: what is replicated cannot be read from the metadata (%d): the pool is read-only: stop it, and run fusion check",
+		      fusion_pool_name(pool), r);
+		fusion_pool_set_mode(pool, FUSION_RO);
+	}
 	return r;
 }
 

@@ -176,6 +176,8 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 	said refused "$clean" stripes,0,value,0,1,0
 	said refused "$clean" stripes,0,value,8,8,-1
 	said refused "$clean" stripes,0,value,16,8,0x1000000
+	# patches that cannot be: nothing is converted then, and writes would wait for that
+	said ro "$unclean" patches,25,value,84,1,0x8f
 	# the root of another tree, whose values are longer or shorter, and none
 	said refused "$clean" "superblock,0,h,216,8,$(super_at 224)"
 	said refused "$clean" "superblock,0,h,232,8,$(super_at 224)"
