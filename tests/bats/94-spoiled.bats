@@ -4,6 +4,9 @@
 # read as something else.
 #
 # What dm-persistent-data cannot bear is left out: see tests/fuzz/spoil.c.
+#
+# FUSION_SPOILED_ROUNDS=300: so many, of each kind, on the debug kernel for example.
+# FUSION_SPOILED_FIRST, FUSION_SPOILED_SEEDS: these, and what comes of each is printed.
 
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
@@ -12,7 +15,7 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 
 spoil=${SPOIL:-$repo/build/fuzz/spoil}
 bear=${BEAR:-$repo/build/fuzz/bear}
-rounds=${FUSION_SPOILED_ROUNDS:-20}
+rounds=${FUSION_SPOILED_ROUNDS:-12}
 first=${FUSION_SPOILED_FIRST:-1}
 # If it is said which seeds: what comes of each.
 all=${FUSION_SPOILED_SEEDS:-}${FUSION_SPOILED_FIRST:-}
@@ -126,7 +129,8 @@ spoiled() {
 	images
 	for seed in "${seeds[@]}"; do
 		from=$clean
-		[[ $seed =~ ^[0-9]*[02468]$ ]] || from=$unclean
+		# what is read must be on the members, which a start of that one writes to
+		[ "$1" = read ] || [[ $seed =~ ^[0-9]*[02468]$ ]] || from=$unclean
 		round "$1" "$from" "$seed" "${@:2}"
 		found=$((found + checked))
 		case $output in
@@ -140,7 +144,7 @@ spoiled() {
 	[ $((refused + not_rw)) -gt 0 ] || [ ${#seeds[@]} -lt 10 ]
 	# and what was not spoiled is what it was
 	[ "$1" = use ] || {
-		dd if="$unclean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+		dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
 		"$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[0-2]
 	}
 }
