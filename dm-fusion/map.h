@@ -124,9 +124,10 @@ static inline u64 fusion_entry_place(u64 entry)
 }
 
 /*
- * Bring the chunk of @block of @volume, which is of @class, into the cache.  @tops, @patches: of how many blocks the
- * last commit has some; NULL: that is not known.  -EWOULDBLOCK: only if not
- * @may_block, when metadata would have to be read or memory waited for.
+ * Bring the chunk of @block of @volume, which is of @class, into the cache.  @tops,
+ * @patches: of how many blocks the last commit has some; NULL: that is not known.
+ * -EWOULDBLOCK: only if not @may_block, when metadata would have to be read or memory
+ * waited for.
  */
 int fusion_map_load(struct fusion_map *map, u32 volume,
 		    const struct fusion_class *class, u64 block,

@@ -112,7 +112,7 @@ round() {
 	[ -z "$all" ] || echo "#   $output; check: $checked" >&3
 	if [ "$status" -ne 0 ]; then
 		echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
-		[ "$status" -ne 3 ] || grep -H . $(grep -ls fusion /proc/[0-9]*/stack) >&3 || :
+		[ "$status" -ne 3 ] || grep -H fusion /proc/[0-9]*/stack >&3 || :
 		keep
 	fi
 	# 1: it is not right; anything else would be trouble with the tool
