@@ -25,6 +25,11 @@
 /* Where others are in the way a class is left alone for so long; and hope, if a member hangs. */
 #define REST		(FUSION_RECLAIM_TICK / 2)
 #define HOPE		HZ
+/*
+ * What was found may be gone before it is moved, but not again and again: if the metadata is
+ * damaged a walk may find what the map in core never says, and will not ever move it.
+ */
+#define VAIN_MAX	16
 
 /* A block to be moved. */
 struct fusion_victim {
@@ -218,8 +223,13 @@ static void victims_judge(struct fusion_victims *victims)
 	lockdep_assert_held(&victims->walk_lock);
 	if (!class)
 		return;
-	if (!READ_ONCE(victims->crossed) || READ_ONCE(victims->moved)) {
+	if (READ_ONCE(victims->moved)) {
 		victims->of[class->index].since = 0;
+		victims->of[class->index].vain = 0;
+	} else if (!READ_ONCE(victims->crossed)) {
+		victims->of[class->index].since = 0;
+		if (victims->count && ++victims->of[class->index].vain >= VAIN_MAX)
+			victims->of[class->index].rest = now + REST;
 	} else {
 		victims->of[class->index].rest = now + REST;
 		if (!victims->of[class->index].since)
@@ -235,7 +245,7 @@ static void victims_judge(struct fusion_victims *victims)
 
 /*
  * -EBUSY: not yet.  -ENOENT: whoever is in the way of @class may be so for ever, as he writes
- * to a member that hangs.
+ * to a member that hangs; or all walks were in vain.
  */
 static int victims_rest(struct fusion_pool *pool, struct fusion_class *class)
 {
@@ -243,6 +253,8 @@ static int victims_rest(struct fusion_pool *pool, struct fusion_class *class)
 
 	if (pool->victims.of[class->index].rest <= now)
 		return 0;
+	if (pool->victims.of[class->index].vain >= VAIN_MAX)
+		return -ENOENT;
 	return now - since >= HOPE && fusion_hang_left(pool) ? -ENOENT : -EBUSY;
 }
 

@@ -121,6 +121,7 @@ struct fusion_victims {
 	struct {
 		u64 rest;		/* until then it is not looked for more */
 		u64 since;		/* nothing could be moved; or 0 */
+		unsigned int vain;	/* walks since anything was where they said */
 	} of[FUSION_MAX_CLASSES];
 };
 

@@ -176,6 +176,9 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 	# more blocks than a volume has; more replicated than mapped
 	said refused "$clean" volumes,0,value,8,8,0xffffffff
 	said refused "$clean" volumes,0,value,16,8,0xffffffff
+	# another volume: what is found to be moved is not there, however often it is looked for; that
+	# ends, with whatever mode
+	said '' "$older" volumes,0,key,0,2,1
 	# no state; slots that the class does not have; live ones that were never written
 	said refused "$clean" stripes,0,value,0,1,0
 	said refused "$clean" stripes,0,value,8,8,-1
