@@ -360,13 +360,21 @@ static unsigned int some_size(unsigned int bytes)
 	return size;
 }
 
+/* Not if it has been spoiled before. */
+static bool has_entries(const struct header *h)
+{
+	u64 entries = le32toh(h->entries), most = le32toh(h->max_entries), bytes = le32toh(h->value_bytes);
+
+	return entries && entries <= most && bytes && most * (8 + bytes) <= BLOCK - sizeof(*h);
+}
+
 static void change_node(u64 number)
 {
 	struct header *h = (struct header *)block_of(spoiled, number);
 	unsigned int entries = le32toh(h->entries), bytes = le32toh(h->value_bytes);
 	unsigned int entry, size, at, in;
 
-	if (!entries || !random_below(5)) {
+	if (!has_entries(h) || !random_below(5)) {
 		static const struct {
 			const char *name;
 			unsigned int at;
