@@ -491,8 +491,7 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	take_all_bands 3
 	flush
 	sum=$(sum 0)
-	udevadm settle
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	# More than makes writes slow, and where stripes are drawn next.
 	kept=$(((stripes - 24) * stripe))
 	blkdiscard -f -o $kept -l $((24 * stripe)) /dev/mapper/t-v0

@@ -122,7 +122,7 @@ read_a_lot() {
 @test "stripes are read though they are younger than the last commit" {
 	raid_volume 4
 	flush
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	write 0 1024
 	failing reads 3
 	as_written 3>&- &
@@ -143,7 +143,7 @@ read_a_lot() {
 	make_pool
 	volume 0 4
 	flush
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	letter a 196608
 	find_ssd
 	failing reads "$ssd"

@@ -77,8 +77,7 @@ pages_other() {
 		write $((i * 16)) 16
 	done
 	flush
-	udevadm settle
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	failing writes {0..6}
 	write 0 256 3>&- &
 	pid=$!

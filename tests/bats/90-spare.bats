@@ -202,7 +202,7 @@ rebuild_to_flush() {
 	begin_rebuild
 }
 rebuild_to_transaction() {
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	ask_for_rebuild
 	wait_for 30 tasks_in fusion_md_commit 1
 }

@@ -204,7 +204,7 @@ to_flush() {
 	wait_for 30 held 1
 }
 to_transaction() {
-	dm suspend --noflush --nolockfs t-meta
+	suspend_meta
 	begin "$@"
 	wait_for 30 tasks_in fusion_md_commit 1
 }

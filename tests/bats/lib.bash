@@ -136,11 +136,22 @@ test_devices() {
 	} 2>/dev/null | awk '!/^No devices/ && $1 !~ /^ssd[0-9]+$/ && !seen[$1]++ { print $1 }'
 }
 
+# What a test that failed has left suspended: others would wait for it, as a pool's status does
+# for its metadata.
+resume_all() {
+	local name
+
+	while read -r name; do
+		dm resume "$name"
+	done < <(dmsetup info -c --noheadings -o name -S suspended=Suspended)
+}
+
 # Everything is as before the test.
 clean_up() {
 	local status=0 devices
 
 	dmsetup message ssd0 0 reset_all
+	resume_all
 	for _ in 1 2 3 4; do
 		mapfile -t devices < <(test_devices)
 		if [ ${#devices[@]} -eq 0 ] || dm remove "${devices[@]}" 2>/dev/null; then
@@ -293,6 +304,12 @@ make_pool() {
 meta_table() {
 	dm reload t-meta --table "0 $meta_sectors $*"
 	dm resume t-meta
+}
+# What writes metadata waits until it is resumed.  udev has been through with it before: what udev
+# waits for, who settles does.
+suspend_meta() {
+	udevadm settle
+	dm suspend --noflush --nolockfs t-meta
 }
 # tasks_in FUNCTION COUNT: so many.  Without asking dmsetup: the commit is held up.
 tasks_in() { [ "$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c " $1+")" -ge "$2" ]; }
