@@ -5,6 +5,7 @@
 //! Whatever is read may be garbage: nothing here panics, or takes more time or memory than in
 //! proportion to what there is to read.
 
+mod allocator;
 mod bits;
 pub mod blocks;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod repair;
 pub mod restore;
 mod salvage;
 mod space_map;
+mod space_map_writer;
 mod stripes;
 #[cfg(test)]
 mod testing;

@@ -13,6 +13,7 @@ use fusion_format::value::{
 };
 use fusion_format::whole::{Counts, Tree, Whole};
 
+use crate::allocator::Allocator;
 use crate::blocks::{BLOCK_BYTES, Block, Source, Target};
 use crate::check::{Options, add_counts, check, decode_row};
 use crate::events::Sink;
@@ -20,7 +21,7 @@ use crate::findings::Findings;
 use crate::geometry::Geometry;
 use crate::map::Mapping;
 use crate::parse;
-use crate::space_map;
+use crate::space_map_writer;
 use crate::stripes::{Referrer, Stripes, replicas};
 use crate::tree_writer::TreeWriter;
 use crate::trees::value_bytes;
@@ -42,41 +43,6 @@ impl<T: Source + Target> Medium for T {
 
     fn as_target(&mut self) -> &mut dyn Target {
         self
-    }
-}
-
-/// Blocks from the first behind the superblock on.
-pub struct Allocator<'a> {
-    target: &'a mut dyn Target,
-    blocks: u64,
-    next: u64,
-}
-
-impl<'a> Allocator<'a> {
-    pub fn new(target: &'a mut dyn Target) -> Self {
-        let blocks = target.blocks().min(space_map::MAX_BLOCKS);
-        Self {
-            target,
-            blocks,
-            next: 1,
-        }
-    }
-
-    pub fn take(&mut self) -> Result<u64> {
-        if self.next >= self.blocks {
-            return Err(Error::NoRoom(self.blocks));
-        }
-        self.next += 1;
-        Ok(self.next - 1)
-    }
-
-    /// With the superblock.
-    pub fn taken(&self) -> u64 {
-        self.next
-    }
-
-    pub fn write(&mut self, block: u64, bytes: &Block) -> Result<()> {
-        Ok(self.target.write(block, bytes)?)
     }
 }
 
@@ -441,9 +407,9 @@ impl Sink for Builder<'_> {
             whole.incompat |= late;
             whole.roots[at] = writer.finish(&mut self.allocator)?;
         }
-        let blocks = self.allocator.target.blocks();
+        let blocks = self.allocator.target_blocks();
         whole.metadata_blocks = blocks.min(MAX_METADATA_BLOCKS);
-        whole.space_map = space_map::write(&mut self.allocator, blocks)?;
+        whole.space_map = space_map_writer::write(&mut self.allocator, blocks)?;
         let mut superblock = [0; BLOCK_BYTES];
         superblock.copy_from_slice(&whole.encode());
         self.superblock = Some(superblock);

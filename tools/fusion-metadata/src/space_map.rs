@@ -9,19 +9,17 @@ use fusion_format::whole::{SpaceMapRoot, Whole};
 
 use crate::blocks::{self, BLOCK_BYTES, Block, Kind, Source, Target, le32, le64, put};
 use crate::findings::Findings;
-use crate::node;
-use crate::restore::Allocator;
 use crate::walk::{Reached, Step, Walk};
 use crate::{Error, Result};
 
 pub const MAX_BITMAPS: usize = 255;
-const HEADER_BYTES: usize = 16;
-const ENTRY_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 16;
+pub const ENTRY_BYTES: usize = 16;
 const PER_BYTE: usize = 4;
 /// Blocks that a bitmap is of.
 pub const PER_BITMAP: u64 = ((BLOCK_BYTES - HEADER_BYTES) * PER_BYTE) as u64;
 pub const MAX_BLOCKS: u64 = MAX_BITMAPS as u64 * PER_BITMAP;
-const REF_COUNT_BYTES: usize = size_of::<u32>();
+pub const REF_COUNT_BYTES: usize = size_of::<u32>();
 
 struct Bitmap {
     block: u64,
@@ -43,7 +41,7 @@ fn get(bytes: &Block, at: usize) -> u8 {
     (pair & 1) << 1 | (pair >> 1 & 1)
 }
 
-fn set(bytes: &mut Block, at: usize, count: u8) {
+pub fn set(bytes: &mut Block, at: usize, count: u8) {
     let shift = 2 * (at % PER_BYTE);
     let byte = &mut bytes[HEADER_BYTES + at / PER_BYTE];
     *byte = *byte & !(3 << shift) | (count >> 1 | (count & 1) << 1) << shift;
@@ -240,7 +238,7 @@ impl SpaceMap {
     }
 }
 
-fn entry(block: u64, free: u32, none_free_before: u32) -> Vec<u8> {
+pub fn entry(block: u64, free: u32, none_free_before: u32) -> Vec<u8> {
     let mut bytes = block.to_le_bytes().to_vec();
     bytes.extend(free.to_le_bytes());
     bytes.extend(none_free_before.to_le_bytes());
@@ -309,52 +307,6 @@ impl Runs {
             }
         }
     }
-}
-
-/// Writes one in which all blocks are used that are allocated, itself included.
-///
-/// # Errors
-/// Of what is written; no room.
-pub fn write(allocator: &mut Allocator, blocks: u64) -> Result<SpaceMapRoot> {
-    let blocks = blocks.min(MAX_BLOCKS);
-    let count = blocks.div_ceil(PER_BITMAP);
-    let ref_counts = allocator.take()?;
-    allocator.write(
-        ref_counts,
-        &node::encode(true, REF_COUNT_BYTES, &[], &[], ref_counts),
-    )?;
-    let mut own = Vec::new();
-    for _ in 0..count {
-        own.push(allocator.take()?);
-    }
-    let at = allocator.take()?;
-    let allocated = allocator.taken();
-    let mut index = Box::new([0; BLOCK_BYTES]);
-    for (which, &block) in own.iter().enumerate() {
-        let first = which as u64 * PER_BITMAP;
-        let used = allocated.saturating_sub(first).min(PER_BITMAP);
-        let mut bytes = Box::new([0; BLOCK_BYTES]);
-        for at in 0..usize::try_from(used).unwrap_or(0) {
-            set(&mut bytes, at, 1);
-        }
-        blocks::seal(&mut bytes, Kind::Bitmap, block);
-        allocator.write(block, &bytes)?;
-        let used = u32::try_from(used).unwrap_or(0);
-        let free = u32::try_from(PER_BITMAP).unwrap_or(0) - used;
-        put(
-            &mut index[..],
-            HEADER_BYTES + which * ENTRY_BYTES,
-            &entry(block, free, used),
-        );
-    }
-    blocks::seal(&mut index, Kind::Index, at);
-    allocator.write(at, &index)?;
-    Ok(SpaceMapRoot {
-        blocks,
-        allocated,
-        index: at,
-        ref_counts,
-    })
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //!
 //! Nodes are full, but for the last two of each level: no node but a root has less than a third.
 
+use crate::allocator::Allocator;
 use crate::node::{self, CHILD_BYTES, max_entries};
-use crate::restore::Allocator;
 use crate::{Error, Result};
 
 #[derive(Default)]
