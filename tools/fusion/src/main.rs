@@ -24,6 +24,7 @@ mod lock;
 mod member;
 mod membership;
 mod mirror;
+mod names;
 mod nodes;
 mod offline;
 mod output;

@@ -14,7 +14,7 @@ use crate::candidate;
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec, Visibility};
 use crate::member::{self, Reading};
-use crate::plan::{self, POOL_TARGET};
+use crate::names::{self, POOL_TARGET};
 use crate::running::{self, Running};
 use crate::scan;
 use crate::status;
@@ -193,7 +193,7 @@ impl<'a> Membership<'a> {
             .with_context(|| format!("pool {} has no table", self.pool.name))?;
         self.dm.reload(&Spec {
             name: self.pool.name.clone(),
-            uuid: plan::pool_dm_uuid(self.pool.uuid),
+            uuid: names::pool_dm_uuid(self.pool.uuid),
             visibility: Visibility::Private,
             sectors: target.sectors,
             target: POOL_TARGET,

@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 use fusion_format::superblock::{self, SUPERBLOCK_BYTES};
 
 use crate::block::BlockDevice;
-use crate::plan::{dm_path, image_name, rmeta_name};
+use crate::names::{dm_path, image_name, rmeta_name};
 
 /// dm-raid's superblock, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@ use fusion_metadata::blocks::BLOCK_BYTES;
 
 use crate::dm::Dm;
 use crate::lock::Lock;
-use crate::{interrupt, plan, running, scan, start};
+use crate::{interrupt, names, running, scan, start};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -50,7 +50,7 @@ pub fn with<T>(
     let pool = scan.find(metadata)?.assemble(false)?;
     let path = match start::metadata_path(&scan, &pool)? {
         Some(path) => path,
-        None => PathBuf::from(plan::dm_path(&plan::metadata_name(&pool.name))),
+        None => PathBuf::from(names::dm_path(&names::metadata_name(&pool.name))),
     };
     let made = start::bring_up_metadata(&dm, &pool)?;
     let result = open(&path, access).and_then(work);

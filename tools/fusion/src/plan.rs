@@ -10,50 +10,11 @@ use uuid::Uuid;
 
 use crate::assemble::Assembled;
 use crate::dm::{Spec, Visibility};
+use crate::names::{
+    POOL_TARGET, VOLUME_TARGET, dm_path, dm_uuid, image_name, metadata_name, pool_dm_uuid,
+    rmeta_name, volume_name,
+};
 use crate::status::Volume;
-
-/// All our devices' uuids begin with this; the scan passes over such devices, and
-/// no other subsystem claims them.
-pub const UUID_PREFIX: &str = "FUSION-";
-
-pub const POOL_TARGET: &str = "fusion-pool";
-pub const VOLUME_TARGET: &str = "fusion";
-
-pub fn dm_path(name: &str) -> String {
-    format!("/dev/mapper/{name}")
-}
-
-fn dm_uuid(pool: Uuid, part: &str) -> String {
-    format!("{UUID_PREFIX}{pool}-{part}")
-}
-
-pub fn pool_dm_uuid(pool: Uuid) -> String {
-    dm_uuid(pool, "pool")
-}
-
-/// The pool a device-mapper uuid belongs to, and the part of it.
-pub fn parse_dm_uuid(uuid: &str) -> Option<(Uuid, &str)> {
-    const LENGTH: usize = 36;
-    let rest = uuid.strip_prefix(UUID_PREFIX)?;
-    let pool = Uuid::parse_str(rest.get(..LENGTH)?).ok()?;
-    Some((pool, rest.get(LENGTH..)?.strip_prefix('-')?))
-}
-
-pub fn metadata_name(pool: &str) -> String {
-    format!("{pool}_fmeta")
-}
-
-pub fn image_name(pool: &str, leg: usize) -> String {
-    format!("{pool}_fmeta_rimage_{leg}")
-}
-
-pub fn rmeta_name(pool: &str, leg: usize) -> String {
-    format!("{pool}_fmeta_rmeta_{leg}")
-}
-
-pub fn volume_name(pool: &str, volume: &str) -> String {
-    format!("{pool}-{volume}")
-}
 
 /// The linear devices over the members' slices, two for each leg that is there.
 pub fn slices(pool: &Assembled) -> Vec<Spec> {
@@ -191,6 +152,7 @@ pub fn concise(specs: &[Spec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::parse_dm_uuid;
     use crate::testing::found_pool;
 
     #[test]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::assemble::FoundPool;
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec};
-use crate::plan;
+use crate::names;
 use crate::running::Running;
 use crate::scan::Scan;
 use crate::status::{self, Mode, PoolStatus, Volume};
@@ -178,7 +178,7 @@ impl VolumeReport {
             id: volume.id,
             device: pool
                 .device_of(volume)
-                .map(|device| plan::dm_path(&device.name)),
+                .map(|device| names::dm_path(&device.name)),
             size_bytes: volume.sectors * SECTOR_BYTES,
             mapped_bytes: volume.mapped_blocks * u64::from(pool.table.block_sectors) * SECTOR_BYTES,
             tops: volume.tops,
@@ -203,7 +203,7 @@ impl PoolReport {
         Ok(Self {
             name: pool.name.clone(),
             uuid: pool.uuid,
-            device: plan::dm_path(&pool.name),
+            device: names::dm_path(&pool.name),
             state: state_of(status.as_ref(), mirror.as_deref()),
             out_of_space: status
                 .as_ref()
@@ -274,7 +274,7 @@ fn state_of(status: Option<&PoolStatus>, mirror: Option<&str>) -> State {
 }
 
 fn mirror_health(dm: &Dm, pool: &Running) -> Option<String> {
-    let name = plan::metadata_name(&pool.name);
+    let name = names::metadata_name(&pool.name);
     let info = dm.info(&name).ok()??;
     (info.dev == pool.table.metadata).then_some(())?;
     let targets = dm.status(&name).ok()?;

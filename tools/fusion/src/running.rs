@@ -11,7 +11,7 @@ use crate::block::BlockDevice;
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Info};
 use crate::member::{self, Reading};
-use crate::plan::{self, POOL_TARGET, VOLUME_TARGET};
+use crate::names::{self, POOL_TARGET, VOLUME_TARGET};
 use crate::status::{self, PoolStatus, PoolTable, Volume};
 
 /// A running pool.
@@ -77,7 +77,7 @@ pub fn all(dm: &Dm) -> Result<Vec<Running>> {
 /// From the device's own uuid, or else from a member's label; nil if neither tells,
 /// as with pools that have no labels.
 fn uuid_of(info: &Info, table: &PoolTable) -> Uuid {
-    if let Some((uuid, "pool")) = plan::parse_dm_uuid(&info.uuid) {
+    if let Some((uuid, "pool")) = names::parse_dm_uuid(&info.uuid) {
         return uuid;
     }
     table

@@ -16,7 +16,7 @@ use crate::devno::DevNo;
 use crate::dm;
 use crate::member::{self, Found, Reading};
 use crate::mirror::RaidSuper;
-use crate::plan::UUID_PREFIX;
+use crate::names::UUID_PREFIX;
 
 const BLOCK_CLASS: &str = "/sys/class/block";
 

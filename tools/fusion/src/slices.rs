@@ -30,6 +30,7 @@ use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec, Visibility};
 use crate::member;
 use crate::membership::{Membership, is_out};
+use crate::names;
 use crate::output;
 use crate::plan;
 use crate::progress;
@@ -50,7 +51,7 @@ struct Leg {
 
 /// None: the metadata is on a device of its own.
 fn legs(dm: &Dm, members: &Membership) -> Result<Option<Vec<Leg>>> {
-    let name = plan::metadata_name(&members.pool.name);
+    let name = names::metadata_name(&members.pool.name);
     match dm.info(&name)? {
         Some(info) if info.dev == members.pool.table.metadata => {}
         _ => return Ok(None),
@@ -72,7 +73,7 @@ fn legs(dm: &Dm, members: &Membership) -> Result<Option<Vec<Leg>>> {
         .map(|((leg, parts), health)| {
             let on = match parts {
                 Some(_) => dm
-                    .table(&plan::image_name(pool, leg))?
+                    .table(&names::image_name(pool, leg))?
                     .first()
                     .and_then(|target| DevNo::parse(target.params.split(' ').next()?)),
                 None => None,
@@ -85,7 +86,7 @@ fn legs(dm: &Dm, members: &Membership) -> Result<Option<Vec<Leg>>> {
 
 /// The mirror with these legs; those in `rebuild` are copied to.
 fn table(members: &Membership, legs: &[Leg], rebuild: Option<usize>) -> Result<Spec> {
-    let name = plan::metadata_name(&members.pool.name);
+    let name = names::metadata_name(&members.pool.name);
     let sectors = members
         .dm
         .table(&name)?
@@ -131,7 +132,7 @@ fn drop_leg(members: &Membership, legs: &mut [Leg], leg: usize) -> Result<()> {
         };
         members.dm.reload(&table(members, legs, None)?)?;
     }
-    for part in [plan::rmeta_name(name, leg), plan::image_name(name, leg)] {
+    for part in [names::rmeta_name(name, leg), names::image_name(name, leg)] {
         members.dm.remove(&part, Visibility::Private)?;
     }
     Ok(())
@@ -286,7 +287,7 @@ fn make_leg(members: &Membership, legs: &mut [Leg], leg: usize, target: &Used) -
 
 /// Until the leg is in sync.
 fn wait_for(members: &Membership, leg: usize) -> Result<()> {
-    let name = plan::metadata_name(&members.pool.name);
+    let name = names::metadata_name(&members.pool.name);
     let params = |dm: &Dm| -> Result<String> {
         let now = dm.status(&name)?;
         Ok(now

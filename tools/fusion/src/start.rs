@@ -11,6 +11,7 @@ use crate::dm::{self, Dm, Spec, Visibility};
 use crate::interrupt;
 use crate::member;
 use crate::mirror;
+use crate::names;
 use crate::output;
 use crate::plan;
 use crate::running::{self, Running};
@@ -128,7 +129,7 @@ fn remove_leftovers(dm: &Dm, pool: &Assembled) -> Result<()> {
 /// Removes what a killed start or creation of the pool `name` has left, if the pool
 /// itself is not there. Was there anything?
 pub fn remove_leftovers_of(dm: &Dm, name: &str) -> Result<bool> {
-    let mirror = plan::metadata_name(name);
+    let mirror = names::metadata_name(name);
     let slices = format!("{mirror}_r");
     let mut found: Vec<String> = dm
         .list()?
@@ -140,7 +141,7 @@ pub fn remove_leftovers_of(dm: &Dm, name: &str) -> Result<bool> {
     found.sort_by_key(String::len);
     for device in &found {
         match dm.info(device)? {
-            Some(info) if info.uuid.starts_with(plan::UUID_PREFIX) => {
+            Some(info) if info.uuid.starts_with(names::UUID_PREFIX) => {
                 dm.remove(device, Visibility::Private)?;
             }
             _ => bail!("the device {device} was made by something else: remove it first"),
@@ -246,7 +247,7 @@ pub fn stop(dm: &Dm, pool: &Running) -> Result<()> {
 /// The devices that the pool's metadata consists of, in the order to remove them;
 /// none if it is on a device the user gave.
 fn metadata_parts(dm: &Dm, pool: &Running) -> Result<Vec<String>> {
-    let name = plan::metadata_name(&pool.name);
+    let name = names::metadata_name(&pool.name);
     match dm.info(&name)? {
         Some(info) if info.dev == pool.table.metadata => {}
         _ => return Ok(Vec::new()),

@@ -6,6 +6,7 @@ use fusion_format::{Layout, MAX_VOLUME_ID, SECTOR_BYTES, layout};
 
 use crate::dm::{Dm, Visibility};
 use crate::interrupt;
+use crate::names;
 use crate::plan;
 use crate::running::Running;
 use crate::size;
@@ -95,7 +96,7 @@ pub fn create(
             pool.name
         );
     }
-    let device = plan::volume_name(&pool.name, name);
+    let device = names::volume_name(&pool.name, name);
     if dm.info(&device)?.is_some() {
         bail!("there is a device-mapper device {device} already: choose another name");
     }

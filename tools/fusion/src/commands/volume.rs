@@ -10,7 +10,7 @@ use crate::report::VolumeReport;
 use crate::running::{self, Running};
 use crate::status::Volume;
 use crate::volumes::{self, Shape};
-use crate::{ask, interrupt, plan, progress, size};
+use crate::{ask, interrupt, names, progress, size};
 
 pub fn run(command: VolumeCommand, json: bool) -> Result<()> {
     let dm = Dm::open()?;
@@ -55,7 +55,7 @@ fn answer(dm: &Dm, pool: &Running, volume: &Volume, done: &str, json: bool) -> R
     }
     output::line(&format!(
         "{} is {done}: {}, {} of width {}",
-        plan::dm_path(&plan::volume_name(&pool.name, &volume.name)),
+        names::dm_path(&names::volume_name(&pool.name, &volume.name)),
         size::display_sectors(volume.sectors),
         volume.raid(),
         volume.width()
