@@ -282,6 +282,9 @@ static int __init fusion_init(void)
 	r = fusion_map_module_init();
 	if (r)
 		return r;
+	r = dm_register_target(&fusion_metadata_target);
+	if (r)
+		goto bad_metadata;
 	r = dm_register_target(&fusion_pool_target);
 	if (r)
 		goto bad_pool;
@@ -293,6 +296,8 @@ static int __init fusion_init(void)
 bad_volume:
 	dm_unregister_target(&fusion_pool_target);
 bad_pool:
+	dm_unregister_target(&fusion_metadata_target);
+bad_metadata:
 	fusion_map_module_exit();
 	return r;
 }
@@ -301,6 +306,7 @@ static void __exit fusion_exit(void)
 {
 	dm_unregister_target(&fusion_volume_target);
 	dm_unregister_target(&fusion_pool_target);
+	dm_unregister_target(&fusion_metadata_target);
 	fusion_map_module_exit();
 }
 
@@ -311,3 +317,4 @@ MODULE_DESCRIPTION("device-mapper fusion: declustered two-phase RAID pools");
 MODULE_AUTHOR("The dm-fusion authors");
 MODULE_LICENSE("GPL");
 MODULE_ALIAS("dm-fusion-pool");
+MODULE_ALIAS("dm-fusion-metadata");

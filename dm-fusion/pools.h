@@ -66,6 +66,7 @@ void fusion_pool_deactivate(struct fusion_pool *pool);
 int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,
 			char **argv, char *result, unsigned int bytes);
 
+extern struct target_type fusion_metadata_target;
 extern struct target_type fusion_pool_target;
 extern struct target_type fusion_volume_target;
 

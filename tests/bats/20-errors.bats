@@ -233,9 +233,11 @@ refused_message() {
 	members=4 spares=0 features=
 	make_members
 	fusion pool create t-pool --spares 0 --metadata /dev/mapper/t-meta /dev/mapper/t-m{0,1,2,3} >/dev/null
-	good=$(dmsetup table t-pool)
+	read -r -a w <<<"$(dmsetup table t-pool)"
 	fusion pool stop t-pool >/dev/null
-	read -r -a w <<<"$good"
+	# what was before it has gone with the pool
+	w[3]=/dev/mapper/t-meta
+	good="${w[*]}"
 	offset=${w[9]}
 	[ "${w[10]}" != "${w[8]}" ]
 	# words 8 10 12 14 are the members
@@ -307,6 +309,23 @@ refused_message() {
 		# shellcheck disable=SC2086
 		refused_message "the pool is read-only: ${m%% *} is not possible" $m
 	done
+}
+
+@test "metadata: arguments" {
+	make_members
+	refused "Needs a device and where the metadata begins on it" "0 8 fusion-metadata"
+	refused "Needs a device and where the metadata begins on it" "0 8 fusion-metadata /dev/mapper/t-meta"
+	refused "Needs a device and where the metadata begins on it" "0 8 fusion-metadata /dev/mapper/t-meta 0 0"
+	refused "Where the metadata begins is not a number of sectors" "0 8 fusion-metadata /dev/mapper/t-meta x"
+	refused "Where the metadata begins is not a number of sectors" "0 8 fusion-metadata /dev/mapper/t-meta -1"
+	refused "Could not open the device that the metadata is on" "0 8 fusion-metadata /dev/none 0"
+	run ! dm create t-other --table "0 $((meta_sectors + 8)) fusion-metadata /dev/mapper/t-meta 0"
+	run ! dm create t-other --table "0 8 fusion-metadata /dev/mapper/t-meta $meta_sectors"
+	dm create t-other --table "0 8 fusion-metadata /dev/mapper/t-meta 16"
+	[ "$(dmsetup table t-other)" = "0 8 fusion-metadata $(stat -L -c %Hr:%Lr /dev/mapper/t-meta) 16" ]
+	random 1 | dd of=/dev/mapper/t-other bs=4k oflag=direct status=none
+	cmp <(dd if=/dev/mapper/t-other bs=4k iflag=direct status=none) \
+		<(dd if=/dev/mapper/t-meta bs=4k skip=2 count=1 iflag=direct status=none)
 }
 
 @test "volume: arguments" {

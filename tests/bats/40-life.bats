@@ -214,6 +214,39 @@ tool_pool() {
 	fusion pool stop t-pool
 }
 
+@test "labels: metadata on a device of its own" {
+	make_members
+	features=
+	fusion pool create t-pool --json --metadata /dev/mapper/t-meta /dev/mapper/t-m{0..7} >/dev/null
+	fusion volume create t-pool a --size 8M --json >/dev/null
+	random $((8 << 20))
+	write_data t-pool-a
+	[ "$(dmsetup table t-pool_fmeta)" = "0 $meta_sectors fusion-metadata $(stat -L -c %Hr:%Lr /dev/mapper/t-meta) 0" ]
+	fusion pool status t-pool --json | jq -e '.metadata.device == "/dev/mapper/t-meta" and .metadata.mirror == null'
+	concise=$(fusion table --concise t-pool)
+	fusion pool stop t-pool
+	[[ $(dmsetup ls) != *t-pool* ]]
+	fusion check t-pool
+	dm create --concise "$concise"
+	[ "$(fusion table --concise t-pool)" = "$concise" ]
+	same_data t-pool-a
+	fusion pool stop t-pool
+	[[ $(dmsetup ls) != *t-pool* ]]
+	# as of a start that was killed
+	dm create --concise "${concise%%;*}"
+	[[ $(dmsetup ls) == *t-pool_fmeta* ]]
+	fusion pool start t-pool
+	same_data t-pool-a
+	fusion pool stop t-pool
+	# and of one by hand, with nothing before it
+	table=${concise#*;*,*,,rw,} && table=${table%%;*}
+	dm create t-pool --table "${table/t-pool_fmeta/t-meta}"
+	[[ $(dmsetup deps -o devname t-pool) == *t-meta* ]]
+	[ "$(fusion pool status t-pool --json | jq -r .metadata.device)" = /dev/mapper/t-meta ]
+	fusion pool stop t-pool
+	dmsetup info t-meta >/dev/null
+}
+
 @test "the kernel's table lines make the same devices, with every feature" {
 	members=4 spares=0
 	make_members

@@ -61,7 +61,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	dd if=/dev/mapper/t-meta of="$old" bs=1M iflag=direct status=none
 	away 2
 	start
-	table=$(dmsetup table t-pool)
+	table=$(own_table)
 	letters a
 	fusion pool stop t-pool
 	dd if=/dev/mapper/t-meta of="$new" bs=1M iflag=direct status=none

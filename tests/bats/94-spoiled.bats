@@ -191,6 +191,36 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 	said refused "$clean" "superblock,0,h,208,8,0"
 }
 
+# A device says of sectors that it has lost that they are lost: that is -ENODATA in the kernel,
+# as what is not in a tree.
+@test "metadata that cannot be read" {
+	local number part at looked=0 refused=0 failed=0
+	declare -A seen
+	images
+	meta_table "$(meta_target | sed s/^linear/fusion-metadata/)"
+	# shellcheck disable=SC2017
+	at=$((($(ssd_sectors) - meta_sectors) / 8))
+	while read -r number part; do
+		seen[$part]=$((${seen[$part]:-0} + 1))
+		[ "${seen[$part]}" -le 3 ] || continue
+		dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+		dmsetup message ssd7 0 bad $((at + number)) 1
+		run "$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[0-2]
+		[ -z "$all" ] || echo "# block $number, $part: $output" >&3
+		[ "$status" -eq 0 ] || { echo "# block $number, $part: $output" >&3; keep; }
+		check_log || keep
+		looked=$((looked + 1))
+		case $output in
+		*refused*) refused=$((refused + 1)) ;;
+		*" 0 calls failed"*) ;;
+		*) failed=$((failed + 1)) ;;
+		esac
+	done < <("$spoil" "$clean")
+	echo "# $BATS_TEST_DESCRIPTION: of $looked blocks, for $refused the pool was refused, and for $failed reads failed" >&3
+	[ $refused -gt 2 ]
+	[ $failed -gt 2 ]
+}
+
 @test "a band that has more stripes than it is said to have is not freed with the last of them" {
 	clean=$BATS_TEST_TMPDIR/clean
 	make_pool

@@ -39,6 +39,8 @@ own_metadata() {
 	dm create t-meta --table "0 $meta_sectors $(meta_target)"
 	labelled_pool --metadata /dev/mapper/t-meta "$@"
 }
+# Of the pool, as it would be by hand: with nothing before its metadata.
+own_table() { dmsetup table t-pool | awk '{ $4 = "/dev/mapper/t-meta"; print }'; }
 
 # record MEMBER PAGE: generation and states of one copy.
 record() {

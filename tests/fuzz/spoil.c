@@ -75,6 +75,7 @@ static const char * const part_name[PARTS] = {
 static const char usage_text[] =
 "Usage: spoil IMAGE OLDER SEED OUTPUT [--found | --all]\n"
 "       spoil IMAGE OLDER PART,ENTRY,WHAT,AT,BYTES,NUMBER OUTPUT\n"
+"       spoil IMAGE\n"
 "\n"
 "Writes metadata to OUTPUT, a file or a device: IMAGE, with one block spoiled, or some.\n"
 "OLDER is an image of the same metadata, of some time before. Says what was done.\n"
@@ -82,6 +83,8 @@ static const char usage_text[] =
 "What to do can be said instead: in the first leaf of the tree PART (volumes, bands, ...)\n"
 "ENTRY's key or value is changed, from its byte AT on; or the header, or of the superblock.\n"
 "The last entry of the tree is -1.\n"
+"\n"
+"With an IMAGE alone nothing is spoiled: its blocks are listed, each with what it is of.\n"
 "\n"
 "--found  what is done is what a checksum finds\n"
 "--all    also what dm-persistent-data cannot bear\n";
@@ -577,6 +580,16 @@ static void spoil_that(const char *text)
 	say("block %" PRIu64, block);
 }
 
+static void list_all(void)
+{
+	u64 number;
+
+	for (number = 0; number < blocks; number++)
+		if (part_of[number])
+			printf("%" PRIu64 " %s%s\n", number, inner[number] ? "inner nodes of " : "",
+			       part_name[part_of[number] - 1]);
+}
+
 static u8 *read_image(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -609,11 +622,16 @@ int main(int argc, char **argv)
 	bool found = argc == 6 && !strcmp(argv[5], "--found"), all = argc == 6 && !strcmp(argv[5], "--all");
 	unsigned int times, i;
 
-	if (argc != 5 && !found && !all) {
+	if (argc != 2 && argc != 5 && !found && !all) {
 		fputs(usage_text, stderr);
 		return 2;
 	}
 	image = read_image(argv[1]);
+	if (argc == 2) {
+		find_all();
+		list_all();
+		return 0;
+	}
 	older = read_image(argv[2]);
 	spoiled = aligned_alloc(BLOCK, blocks * BLOCK);
 	if (!spoiled)

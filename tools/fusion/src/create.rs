@@ -30,6 +30,7 @@ use crate::dm::{self, Dm};
 use crate::geometry::{Geometry, LEGS};
 use crate::interrupt;
 use crate::member;
+use crate::place::MetadataDevice;
 use crate::probe;
 use crate::running::{self, Running};
 use crate::scan::{self, Scan};
@@ -95,15 +96,20 @@ pub fn create(dm: &Dm, request: &Request, notes: &mut Vec<String>) -> Result<Run
         interrupt::check()?;
         member::write(device, &member.label)?;
     }
-    let metadata_path = metadata
+    let metadata_device = metadata
         .as_ref()
-        .map(|device| dm::path_of(device.dev))
+        .map(|device| -> Result<_> {
+            Ok(MetadataDevice {
+                path: dm::path_of(device.dev)?.into(),
+                sectors: device.sectors,
+            })
+        })
         .transpose()?;
     // Device-mapper wants the devices for itself.
     devices.clear();
     drop(metadata);
 
-    let result = start_and_seal(dm, &pool, metadata_path.as_deref().map(Path::new));
+    let result = start_and_seal(dm, &pool, metadata_device.as_ref());
     if result.is_err() {
         for member in &pool.members {
             // The first error is the one to report.
@@ -115,7 +121,7 @@ pub fn create(dm: &Dm, request: &Request, notes: &mut Vec<String>) -> Result<Run
 }
 
 /// Steps 3 and 4.
-fn start_and_seal(dm: &Dm, pool: &FoundPool, metadata: Option<&Path>) -> Result<()> {
+fn start_and_seal(dm: &Dm, pool: &FoundPool, metadata: Option<&MetadataDevice>) -> Result<()> {
     let assembled = pool.assemble(false)?;
     let made = start::bring_up(dm, &assembled, metadata, false)?;
     for member in &pool.members {

@@ -28,6 +28,7 @@ mod names;
 mod nodes;
 mod offline;
 mod output;
+mod place;
 mod plan;
 mod probe;
 mod progress;

@@ -7,6 +7,7 @@ use uuid::Uuid;
 /// no other subsystem claims them.
 pub const UUID_PREFIX: &str = "FUSION-";
 
+pub const METADATA_TARGET: &str = "fusion-metadata";
 pub const POOL_TARGET: &str = "fusion-pool";
 pub const VOLUME_TARGET: &str = "fusion";
 
@@ -30,6 +31,7 @@ pub fn parse_dm_uuid(uuid: &str) -> Option<(Uuid, &str)> {
     Some((pool, rest.get(LENGTH..)?.strip_prefix('-')?))
 }
 
+/// Of what the metadata is read through: the mirror, or what is before a device of its own.
 pub fn metadata_name(pool: &str) -> String {
     format!("{pool}_fmeta")
 }

@@ -48,8 +48,8 @@ pub fn with<T>(
     }
     let scan = scan::scan(&[])?;
     let pool = scan.find(metadata)?.assemble(false)?;
-    let path = match start::metadata_path(&scan, &pool)? {
-        Some(path) => path,
+    let path = match start::metadata_device(&scan, &pool)? {
+        Some(device) => device.path,
         None => PathBuf::from(names::dm_path(&names::metadata_name(&pool.name))),
     };
     let made = start::bring_up_metadata(&dm, &pool)?;

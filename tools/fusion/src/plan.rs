@@ -11,9 +11,10 @@ use uuid::Uuid;
 use crate::assemble::Assembled;
 use crate::dm::{Spec, Visibility};
 use crate::names::{
-    POOL_TARGET, VOLUME_TARGET, dm_path, dm_uuid, image_name, metadata_name, pool_dm_uuid,
-    rmeta_name, volume_name,
+    METADATA_TARGET, POOL_TARGET, VOLUME_TARGET, dm_path, dm_uuid, image_name, metadata_name,
+    pool_dm_uuid, rmeta_name, volume_name,
 };
+use crate::place::MetadataDevice;
 use crate::status::Volume;
 
 /// The linear devices over the members' slices, two for each leg that is there.
@@ -83,13 +84,23 @@ pub fn mirror(pool: &Assembled) -> Option<Spec> {
     })
 }
 
-/// The pool itself; `metadata` is used where the pool has no slices.
-pub fn pool(pool: &Assembled, metadata: Option<&Path>) -> Spec {
+/// What is before a device of its own: of what cannot be read there the kernel is not told that
+/// it is not there.
+pub fn guard(pool: &Assembled, metadata: &MetadataDevice) -> Spec {
+    Spec {
+        name: metadata_name(&pool.name),
+        uuid: dm_uuid(pool.uuid, "fmeta"),
+        visibility: Visibility::Private,
+        sectors: metadata.sectors,
+        target: METADATA_TARGET,
+        params: format!("{} 0", metadata.path.display()),
+    }
+}
+
+/// The pool itself.
+pub fn pool(pool: &Assembled) -> Spec {
     let label = &pool.label;
-    let metadata = match metadata {
-        Some(path) => path.display().to_string(),
-        None => dm_path(&metadata_name(&pool.name)),
-    };
+    let metadata = dm_path(&metadata_name(&pool.name));
     let members: String = pool
         .members
         .iter()
@@ -171,7 +182,7 @@ mod tests {
              /dev/mapper/tank_fmeta_rmeta_1 /dev/mapper/tank_fmeta_rimage_1 \
              /dev/mapper/tank_fmeta_rmeta_2 /dev/mapper/tank_fmeta_rimage_2"
         );
-        let spec = pool(&assembled, None);
+        let spec = pool(&assembled);
         assert_eq!(
             spec.table(),
             "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
@@ -197,7 +208,7 @@ mod tests {
              /dev/mapper/tank_fmeta_rmeta_2 /dev/mapper/tank_fmeta_rimage_2"
         );
         assert_eq!(
-            pool(&assembled, None).table(),
+            pool(&assembled).table(),
             "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
              /dev/d0 36864 - 0 /dev/d2 36864 /dev/d3 36864 \
              /dev/d4 36864 /dev/d5 36864 /dev/d6 36864 /dev/d7 36864"
@@ -215,14 +226,21 @@ mod tests {
         let assembled = found.assemble(false).unwrap();
         assert!(slices(&assembled).is_empty());
         assert_eq!(mirror(&assembled), None);
-        let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
-        assert!(table.starts_with("0 16384000 fusion-pool /dev/meta 128 mols 1 8 "));
+        let device = MetadataDevice {
+            path: "/dev/meta".into(),
+            sectors: 32768,
+        };
+        let guard = guard(&assembled, &device);
+        assert_eq!(guard.name, "tank_fmeta");
+        assert_eq!(guard.table(), "0 32768 fusion-metadata /dev/meta 0");
+        let table = pool(&assembled).table();
+        assert!(table.starts_with("0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 "));
         assert!(table.ends_with(" 36864 1 error_if_no_space"), "{table}");
         for member in &mut found.members {
             member.label.no_discard_passdown = true;
         }
         let assembled = found.assemble(false).unwrap();
-        let table = pool(&assembled, Some(Path::new("/dev/meta"))).table();
+        let table = pool(&assembled).table();
         assert!(
             table.ends_with(" 36864 2 error_if_no_space no_discard_passdown"),
             "{table}"

@@ -13,6 +13,7 @@ use crate::assemble::FoundPool;
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec};
 use crate::names;
+use crate::place::{self, Place};
 use crate::running::Running;
 use crate::scan::Scan;
 use crate::status::{self, Mode, PoolStatus, Volume};
@@ -193,7 +194,11 @@ impl PoolReport {
     /// `scan` tells about hot spares, which the kernel does not know.
     pub fn new(dm: &Dm, pool: &Running, scan: Option<&Scan>) -> Result<Self> {
         let status = pool.status(dm)?;
-        let mirror = mirror_health(dm, pool);
+        let place = place::of(dm, pool)?;
+        let mirror = match place {
+            Place::Mirror => mirror_health(dm, pool),
+            Place::Device { .. } => None,
+        };
         // A failed pool may not answer.
         let volumes = match &status {
             Some(status) if status.mode != Mode::Failed => pool.volumes(dm)?,
@@ -217,7 +222,7 @@ impl PoolReport {
             members: member_reports(pool, status.as_ref()),
             hot_spares: scan.map_or_else(Vec::new, |scan| hot_spares(scan, pool.uuid)),
             metadata: MetadataReport {
-                device: dm::path_of(pool.table.metadata)?,
+                device: place.path(pool)?,
                 used_bytes: blocks(status.as_ref(), |status| status.metadata_used_blocks),
                 total_bytes: blocks(status.as_ref(), |status| status.metadata_total_blocks),
                 mirror,
@@ -273,11 +278,9 @@ fn state_of(status: Option<&PoolStatus>, mirror: Option<&str>) -> State {
     }
 }
 
+/// Of a pool that has one.
 fn mirror_health(dm: &Dm, pool: &Running) -> Option<String> {
-    let name = names::metadata_name(&pool.name);
-    let info = dm.info(&name).ok()??;
-    (info.dev == pool.table.metadata).then_some(())?;
-    let targets = dm.status(&name).ok()?;
+    let targets = dm.status(&names::metadata_name(&pool.name)).ok()?;
     status::parse_mirror_health(&targets.first()?.params)
 }
 

@@ -32,6 +32,7 @@ use crate::member;
 use crate::membership::{Membership, is_out};
 use crate::names;
 use crate::output;
+use crate::place::{self, Place};
 use crate::plan;
 use crate::progress;
 use crate::status;
@@ -52,10 +53,9 @@ struct Leg {
 /// None: the metadata is on a device of its own.
 fn legs(dm: &Dm, members: &Membership) -> Result<Option<Vec<Leg>>> {
     let name = names::metadata_name(&members.pool.name);
-    match dm.info(&name)? {
-        Some(info) if info.dev == members.pool.table.metadata => {}
-        _ => return Ok(None),
-    }
+    let Place::Mirror = place::of(dm, &members.pool)? else {
+        return Ok(None);
+    };
     let table = dm.table(&name)?;
     let now = dm.status(&name)?;
     let parts = table

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starting and stopping pools.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::assemble::{Assembled, FoundMember};
 use crate::devno::DevNo;
-use crate::dm::{self, Dm, Spec, Visibility};
+use crate::dm::{Dm, Spec, Visibility};
 use crate::interrupt;
 use crate::member;
 use crate::mirror;
 use crate::names;
 use crate::output;
+use crate::place::{self, MetadataDevice, Place};
 use crate::plan;
 use crate::running::{self, Running};
 use crate::scan::{self, Scan};
@@ -60,11 +61,14 @@ impl Drop for Made<'_> {
 pub fn bring_up<'a>(
     dm: &'a Dm,
     pool: &Assembled,
-    metadata: Option<&Path>,
+    metadata: Option<&MetadataDevice>,
     force: bool,
 ) -> Result<Made<'a>> {
     let mut made = bring_up_metadata(dm, pool)?;
-    made.create(&plan::pool(pool, metadata))?;
+    if let Some(metadata) = metadata {
+        made.create(&plan::guard(pool, metadata))?;
+    }
+    made.create(&plan::pool(pool))?;
     if !force {
         check_redundancy(dm, pool)?;
     }
@@ -111,16 +115,21 @@ fn check_redundancy(dm: &Dm, pool: &Assembled) -> Result<()> {
 /// A start that was killed may have left parts of the pool; only those that are
 /// certainly ours are removed.
 fn remove_leftovers(dm: &Dm, pool: &Assembled) -> Result<()> {
-    let specs = plan::slices(pool).into_iter().chain(plan::mirror(pool));
-    for spec in specs.collect::<Vec<_>>().iter().rev() {
-        if let Some(info) = dm.info(&spec.name)? {
-            if info.uuid != spec.uuid {
-                bail!(
-                    "there is a device-mapper device {} already: remove or rename it first",
-                    spec.name
-                );
+    let slices = plan::slices(pool);
+    let mut parts: Vec<_> = slices
+        .into_iter()
+        .map(|spec| (spec.name, spec.uuid))
+        .collect();
+    parts.push((
+        names::metadata_name(&pool.name),
+        names::dm_uuid(pool.uuid, "fmeta"),
+    ));
+    for (name, uuid) in parts.iter().rev() {
+        if let Some(info) = dm.info(name)? {
+            if info.uuid != *uuid {
+                bail!("there is a device-mapper device {name} already: remove or rename it first");
             }
-            dm.remove(&spec.name, spec.visibility)?;
+            dm.remove(name, Visibility::Private)?;
         }
     }
     Ok(())
@@ -151,9 +160,9 @@ pub fn remove_leftovers_of(dm: &Dm, name: &str) -> Result<bool> {
 }
 
 /// The metadata device of a pool without slices.
-pub fn metadata_path(scan: &Scan, pool: &Assembled) -> Result<Option<PathBuf>> {
+pub fn metadata_device(scan: &Scan, pool: &Assembled) -> Result<Option<MetadataDevice>> {
     if pool.legs.is_empty() {
-        scan.metadata_device(pool.uuid).map(Some)
+        MetadataDevice::open(&scan.metadata_device(pool.uuid)?).map(Some)
     } else {
         Ok(None)
     }
@@ -183,8 +192,8 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
             .map(|other| note(&pool, other))
             .collect::<Vec<_>>(),
     );
-    let metadata = metadata_path(scan, &pool)?;
-    bring_up(dm, &pool, metadata.as_deref(), force)
+    let metadata = metadata_device(scan, &pool)?;
+    bring_up(dm, &pool, metadata.as_ref(), force)
         .with_context(|| format!("pool {} was not started", pool.name))?
         .keep();
     if let Some(missing) = pool.lacks() {
@@ -244,13 +253,13 @@ pub fn stop(dm: &Dm, pool: &Running) -> Result<()> {
     Ok(())
 }
 
-/// The devices that the pool's metadata consists of, in the order to remove them;
-/// none if it is on a device the user gave.
+/// The devices of ours that the pool's metadata consists of, in the order to remove them.
 fn metadata_parts(dm: &Dm, pool: &Running) -> Result<Vec<String>> {
     let name = names::metadata_name(&pool.name);
-    match dm.info(&name)? {
-        Some(info) if info.dev == pool.table.metadata => {}
-        _ => return Ok(Vec::new()),
+    match place::of(dm, pool)? {
+        Place::Mirror => {}
+        Place::Device { guarded: true, .. } => return Ok(vec![name]),
+        Place::Device { guarded: false, .. } => return Ok(Vec::new()),
     }
     let table = dm.table(&name)?;
     let parts: Vec<DevNo> = table
@@ -277,13 +286,15 @@ pub fn specs(dm: &Dm, key: &str) -> Result<(Vec<Spec>, bool)> {
     let pool = scan.find(&key)?.assemble(running.is_some())?;
     let metadata = match &running {
         Some(running) if pool.legs.is_empty() => {
-            Some(PathBuf::from(dm::path_of(running.table.metadata)?))
+            let path = place::of(dm, running)?.path(running)?;
+            Some(MetadataDevice::open(Path::new(&path))?)
         }
-        _ => metadata_path(&scan, &pool)?,
+        _ => metadata_device(&scan, &pool)?,
     };
     let mut specs = plan::slices(&pool);
     specs.extend(plan::mirror(&pool));
-    specs.push(plan::pool(&pool, metadata.as_deref()));
+    specs.extend(metadata.map(|metadata| plan::guard(&pool, &metadata)));
+    specs.push(plan::pool(&pool));
     if let Some(running) = &running {
         for volume in running.volumes(dm)?.iter().filter(|row| !row.deleting) {
             specs.push(plan::volume(&pool.name, pool.uuid, volume));
