@@ -6,7 +6,7 @@
 source "$BATS_TEST_DIRNAME/lib.bash"
 
 fuzz=${FUZZ:-$repo/build/fuzz/fuzz}
-seconds=${FUSION_FUZZ_SECONDS:-10}
+seconds=${FUSION_FUZZ_SECONDS:-$((10 * slow))}
 seed=${FUSION_SEED:-1}
 
 # All that is refused is logged: not on the console, which would take longest.
@@ -83,6 +83,8 @@ is_unharmed() {
 		free_table t-fmeta 64 2 7 unlabelled no_discard_passdown
 		free_table t-fmeta 512 1 5 unlabelled no_discard_passdown error_if_no_space
 		free_table t-fmeta 128 1 8
+		echo "0 16384 fusion-metadata /dev/mapper/t-fmeta 0"
+		echo "0 8 fusion-metadata /dev/mapper/t-f3 65528"
 		# what is in use: its devices, in other places, too
 		pool_table
 		free_table t-meta 128 1 8 unlabelled
