@@ -91,7 +91,7 @@ boot() {
 			dmsetup message pool 0 set soft_percent 0
 			under_load &
 			while dd if=/dev/urandom of=/dev/mapper/pool-c bs=64k oflag=direct; do :; done 2>/dev/null &
-			$oracle run --state \$OUT/state --seed $n --seconds $((4 + n % 3)) /dev/mapper/pool-{a,b} >&2
+			$oracle run --torn --state \$OUT/state --seed $n --seconds $((4 + n % 3)) /dev/mapper/pool-{a,b} >&2
 			counter converted
 			counter compacted" \
 			--kernel "$([ $((n % 2)) -eq 0 ] && echo 6.1 || echo 6.12)" --out "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/counters"
