@@ -75,26 +75,6 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 
 /* ---- devices ---- */
 
-static int start(const char *name, uint64_t length, const char *target, const char *parameters)
-{
-	static struct dm_line line;
-	int r;
-
-	memset(&line, 0, sizeof(line));
-	line.length = length;
-	strncpy(line.target, target, sizeof(line.target) - 1);
-	snprintf(line.params, sizeof(line.params), "%s", parameters);
-	r = dm_create(name);
-	if (r)
-		return r;
-	r = dm_load(name, &line);
-	if (!r)
-		r = dm_suspend(name, false);
-	if (r)
-		dm_remove(name);
-	return r;
-}
-
 /* What has it open lets it go, or never does. */
 static void end(const char *name)
 {
@@ -112,7 +92,7 @@ static void start_volumes(void)
 	for (i = 0; i < volumes; i++) {
 		volume[i].fd = -1;
 		snprintf(parameters, sizeof(parameters), "%s %u", path, i);
-		if (!start(volume[i].name, volume[i].bytes / 512, "fusion", parameters) &&
+		if (!dm_make(volume[i].name, volume[i].bytes / 512, "fusion", parameters, NULL) &&
 		    !dm_path(volume[i].name, volume[i].path, sizeof(volume[i].path)))
 			volume[i].fd = open(volume[i].path, O_RDWR | O_DIRECT | O_CLOEXEC);
 		if (volume[i].fd < 0)
@@ -214,7 +194,7 @@ static void messages(const char * const *text)
 {
 	for (; *text; text++) {
 		step(*text);
-		if (dm_message(pool, *text))
+		if (dm_message(pool, "%s", *text))
 			failed++;
 	}
 }
@@ -274,7 +254,7 @@ static int bear(bool all, uint64_t length)
 	int r;
 
 	step("start the pool");
-	r = start(pool, length, "fusion-pool", params);
+	r = dm_make(pool, length, "fusion-pool", params, NULL);
 	if (r) {
 		say("refused: %s", strerror(-r));
 		return 0;
@@ -334,7 +314,6 @@ int main(int argc, char **argv)
 	params = argv[5];
 	for (i = 6; i < (unsigned int)argc; i++)
 		add_volume(argv[i]);
-	dm_open();
 	buffer = aligned_alloc(PAGE, CHUNK);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!buffer || shared == MAP_FAILED) {

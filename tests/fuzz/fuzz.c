@@ -170,7 +170,7 @@ static void resume(const struct dm_line *line)
 	while (dm_remove(name) == -EBUSY)
 		/* udev looks at it */
 		usleep(1000);
-	if (dm_create(name))
+	if (dm_create(name, NULL))
 		wrong("cannot make the device again", 0, name);
 }
 
@@ -204,7 +204,7 @@ static bool is_unwanted(const char *text)
 
 static void try_message(const char *text)
 {
-	if (!dm_message(name, text))
+	if (!dm_message(name, "%s", text))
 		taken++;
 }
 
@@ -306,10 +306,9 @@ int main(int argc, char **argv)
 		run(NULL);
 		return 0;
 	}
-	dm_open();
 	log_open();
 	if (tables) {
-		r = dm_create(name);
+		r = dm_create(name, NULL);
 		if (r) {
 			fprintf(stderr, "%s: cannot make it: %s\n", name, strerror(-r));
 			return 2;

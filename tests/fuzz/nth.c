@@ -105,7 +105,7 @@ static void start_remove(void)
 
 static void start_prepare(void)
 {
-	int r = dm_create(name);
+	int r = dm_create(name, NULL);
 
 	if (!r)
 		r = dm_load(name, &line);
@@ -122,13 +122,13 @@ static int start(void)
 
 static int message(void)
 {
-	return dm_message(name, text);
+	return dm_message(name, "%s", text);
 }
 
 static void message_undo(void)
 {
 	if (undo)
-		dm_message(name, undo);
+		dm_message(name, "%s", undo);
 }
 
 static int transfer(ssize_t r)
@@ -254,7 +254,6 @@ int main(int argc, char **argv)
 {
 	const struct call *c;
 
-	dm_open();
 	if (argc < 5)
 		goto usage;
 	name = argv[2];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "dm.h"
 #include "rig.h"
@@ -14,7 +15,7 @@
 #define MOST_MEMBERS	13
 #define META_SECTORS	(8u << 11)
 
-static unsigned int ssd_minor[MOST_MEMBERS], meta_minor;
+static dev_t ssd_dev[MOST_MEMBERS], meta_dev;
 
 u64 mix(u64 x)
 {
@@ -92,11 +93,11 @@ int rig_make(struct rig *rig, u64 life, u64 seed)
 		snprintf(name, sizeof(name), "t-s%u", i);
 		snprintf(seed_text, sizeof(seed_text), "%u", i + 1);
 		error = dm_make(name, rig->member_blocks * rig->block_sectors, "ssdsim", seed_text,
-				&ssd_minor[i]);
+				&ssd_dev[i]);
 		if (error)
 			return failed("make an SSD", error);
 	}
-	error = dm_make("t-smeta", META_SECTORS, "ssdsim", "99", &meta_minor);
+	error = dm_make("t-smeta", META_SECTORS, "ssdsim", "99", &meta_dev);
 	return error ? failed("make the metadata's SSD", error) : 0;
 }
 
@@ -125,24 +126,24 @@ static int start_volume(struct rig *rig, unsigned int i, bool fresh)
 	if (error)
 		return failed("create a volume", error);
 	snprintf(name, sizeof(name), "t-v%u", i);
-	snprintf(table, sizeof(table), "%u:%u %u", dm_major(), rig->pool_minor, i);
-	error = dm_make(name, sectors, "fusion", table, &rig->minor[i]);
+	snprintf(table, sizeof(table), "%u:%u %u", major(rig->pool), minor(rig->pool), i);
+	error = dm_make(name, sectors, "fusion", table, &rig->volume[i]);
 	return error ? failed("start a volume", error) : 0;
 }
 
 int rig_start(struct rig *rig, u64 missing, bool fresh)
 {
 	char table[1024], *at = table;
-	unsigned int i, major = dm_major();
+	unsigned int i;
 	int error;
 
-	at += sprintf(at, "%u:%u %u mols %u %u", major, meta_minor, rig->block_sectors, rig->spares,
-		      rig->n);
+	at += sprintf(at, "%u:%u %u mols %u %u", major(meta_dev), minor(meta_dev),
+		      rig->block_sectors, rig->spares, rig->n);
 	for (i = 0; i < rig->n; i++)
 		at += missing >> i & 1 ? sprintf(at, " - 0") :
-					 sprintf(at, " %u:%u 0", major, ssd_minor[i]);
+					 sprintf(at, " %u:%u 0", major(ssd_dev[i]), minor(ssd_dev[i]));
 	sprintf(at, " 1 unlabelled");
-	error = dm_make(RIG_POOL, 8, "fusion-pool", table, &rig->pool_minor);
+	error = dm_make(RIG_POOL, 8, "fusion-pool", table, &rig->pool);
 	if (error)
 		return failed("start the pool", error);
 	for (i = 0; i < RIG_VOLUMES && !error; i++)
@@ -182,7 +183,7 @@ int rig_status(struct rig_status *s)
 	static char text[16384];
 	char check[16], *word;
 	unsigned int i = 0;
-	int error = dm_status(RIG_POOL, text, sizeof(text));
+	int error = dm_text(RIG_POOL, DM_INFO_AS_IT_IS, text, sizeof(text));
 
 	memset(s, 0, sizeof(*s));
 	if (error)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef uint64_t u64;
 
@@ -30,7 +31,7 @@ struct rig {
 	u64 volume_blocks[RIG_VOLUMES];
 	unsigned int data[RIG_VOLUMES], parity[RIG_VOLUMES];
 	/* of what is started */
-	unsigned int pool_minor, minor[RIG_VOLUMES];
+	dev_t pool, volume[RIG_VOLUMES];
 };
 
 /* What status says. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,7 +111,7 @@ static void volumes(const struct rig *rig, char **argv, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < RIG_VOLUMES; i++) {
-		snprintf(path[i], sizeof(path[i]), "/dev/dm-%u", rig->minor[i]);
+		snprintf(path[i], sizeof(path[i]), "/dev/dm-%u", minor(rig->volume[i]));
 		argv[count++] = path[i];
 	}
 	argv[count] = NULL;
@@ -246,8 +247,9 @@ static void sleep_us(u64 us)
 static int pass(const struct rig *rig, void *buffer)
 {
 	u64 sectors = 24 * rig->block_sectors, done = 0;
-	unsigned int minor, data = rig->data[2], parity = rig->parity[2];
+	unsigned int data = rig->data[2], parity = rig->parity[2];
 	char path[32], table[32];
+	dev_t dev;
 	ssize_t wrote;
 	int fd, error;
 
@@ -258,11 +260,11 @@ static int pass(const struct rig *rig, void *buffer)
 		dm_message(RIG_POOL, "delete_volume %u", PASSING);
 		return error;
 	}
-	snprintf(table, sizeof(table), "%u:%u %u", dm_major(), rig->pool_minor, PASSING);
-	error = dm_make("t-v9", sectors, "fusion", table, &minor);
+	snprintf(table, sizeof(table), "%u:%u %u", major(rig->pool), minor(rig->pool), PASSING);
+	error = dm_make("t-v9", sectors, "fusion", table, &dev);
 	if (error)
 		return error;
-	snprintf(path, sizeof(path), "/dev/dm-%u", minor);
+	snprintf(path, sizeof(path), "/dev/dm-%u", minor(dev));
 	fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
 	while (fd >= 0 && done < sectors << 9) {
 		wrote = pwrite(fd, buffer, 65536, done);
