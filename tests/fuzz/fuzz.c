@@ -35,6 +35,7 @@ static const char usage_text[] =
 "\n"
 "  --seed N        (1)\n"
 "  --seconds S     for so long (10)\n"
+"  --least N       but at least so many (0)\n"
 "  --count N       no more than so many (no limit)\n"
 "  --resume PREFIX tables on devices whose paths begin so, and no others, are\n"
 "                  resumed, too, and removed\n"
@@ -44,7 +45,7 @@ static const char usage_text[] =
 "Exit status: 0; 1: a table was not shown as it was loaded; 2: something is missing.\n";
 
 static struct examples examples;
-static uint64_t seed = 1, most = UINT64_MAX, sent, taken, resumed;
+static uint64_t seed = 1, least, most = UINT64_MAX, sent, taken, resumed;
 static double seconds = 10;
 static const char *resume_prefix, *name;
 static const char *unwanted[16];
@@ -224,7 +225,7 @@ static void run(void (*try)(const char *text))
 	char text[DM_TEXT_BYTES];
 
 	random_seed(seed);
-	while (sent < most && now() - begun < seconds) {
+	while (sent < most && (sent < least || now() - begun < seconds)) {
 		mutate(&examples, text, sizeof(text));
 		if (is_unwanted(text))
 			continue;
@@ -251,6 +252,7 @@ int main(int argc, char **argv)
 		{ "examples", required_argument, NULL, 'e' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "seconds", required_argument, NULL, 't' },
+		{ "least", required_argument, NULL, 'l' },
 		{ "count", required_argument, NULL, 'c' },
 		{ "resume", required_argument, NULL, 'r' },
 		{ "not", required_argument, NULL, 'n' },
@@ -274,6 +276,9 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			most = strtoull(optarg, NULL, 10);
+			break;
+		case 'l':
+			least = strtoull(optarg, NULL, 10);
 			break;
 		case 'r':
 			resume_prefix = optarg;
