@@ -67,7 +67,8 @@ boot() {
 	' | diff - <(grep -E '^[0-9a-f]{32}$' "$BATS_FILE_TMPDIR/sums")
 }
 
-# The oracle says what was flushed, the pool whether the parity of all stripes fits.
+# The oracle says what was flushed, the pool whether the parity of all stripes fits, and fusion
+# check whether what the metadata says of blocks is what it says of stripes.
 @test "the machine goes down while sets are converted and space is reclaimed" {
 	local n converted=0 compacted=0
 	state=$BATS_TEST_TMPDIR/disks
@@ -81,6 +82,7 @@ boot() {
 		boot "
 			counter() { fusion pool status pool --json | jq .counters.\$1; }
 			under_load() { while dmsetup message pool 0 convert; do :; done; }
+			fusion check pool >&2
 			fusion pool start pool >/dev/null
 			if [ $n -gt 1 ]; then
 				dmesg | grep -q 'not stopped cleanly'
@@ -103,6 +105,7 @@ boot() {
 	[ $converted -gt 0 ]
 	[ $compacted -gt 0 ]
 	boot "
+		fusion check pool >&2
 		fusion pool start pool >/dev/null
 		$oracle verify --state \$OUT/state /dev/mapper/pool-{a,b} >&2
 		dmsetup message pool 0 scrub
