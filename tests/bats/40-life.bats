@@ -136,8 +136,8 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 	random $((4 << 20))
 	write_data
 	exec 7<>/dev/mapper/t-v0
-	run ! dm remove t-v0
-	run ! dm remove "$pool"
+	run ! dmsetup remove t-v0
+	run ! dmsetup remove "$pool"
 	run ! message delete_volume 0
 	dm remove --deferred t-v0
 	dm remove --deferred "$pool"

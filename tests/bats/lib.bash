@@ -17,8 +17,13 @@ members_bytes=$repo/build/oracle/members
 
 
 # For the devices that tests make.  udev's rules would take most of a test's time:
-# the library makes the nodes.
-dm() { dmsetup --noudevrules --noudevsync --verifyudev "$@"; }
+# the library makes the nodes.  But who has written to a device and closes it has udev look at
+# it all the same, and it is busy for a moment.
+dm() {
+	local retry=
+	[ "$1" != remove ] || retry=--retry
+	dmsetup --noudevrules --noudevsync --verifyudev $retry "$@"
+}
 
 # What a time limit is to be multiplied by: a kernel that checks all that it does
 # (tests/vm/debug-kernel) is that much slower.  And counts, of what is done often, are
