@@ -30,6 +30,8 @@
  *	hold reads|writes|flushes|discards	keep such I/Os back from now on (writes:
  *				also WRITE_ZEROES)
  *	hold_all reads|writes|flushes|discards	on every device
+ *	tags <count>		while so many I/Os are held, who submits another waits, as for a
+ *				tag of a request queue; 0, as at first: nobody does
  *	fail reads|writes|flushes|discards yes|no	answer such I/Os with an error, and
  *				do nothing (writes: also WRITE_ZEROES)
  *	fail_all reads|writes|flushes|discards yes|no	on every device
@@ -78,6 +80,7 @@
 #include <linux/mutex.h>
 #include <linux/percpu-rwsem.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 #include <linux/xarray.h>
 
 #include "time.h"
@@ -136,7 +139,9 @@ struct ssd {
 	spinlock_t hold_lock;		/* guards all below */
 	unsigned long hold;		/* enum ssd_kind, as bits */
 	unsigned int nr_held;
+	unsigned int tags;		/* as many at most; 0: any number */
 	struct bio_list held;
+	wait_queue_head_t freed;
 };
 
 enum ssd_kind {
@@ -469,12 +474,19 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 		     bio_has_data(bio) ? sectors << SECTOR_SHIFT : 0);
 }
 
-/* Keep @bio back if such are held. */
+static bool ssd_has_tag(const struct ssd *ssd)
+{
+	return !ssd->tags || ssd->nr_held < ssd->tags;
+}
+
+/* Keep @bio back if such are held, when there is a tag for it. */
 static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
 {
 	bool hold;
 
 	spin_lock(&ssd->hold_lock);
+	wait_event_cmd(ssd->freed, ssd_has_tag(ssd), spin_unlock(&ssd->hold_lock),
+		       spin_lock(&ssd->hold_lock));
 	hold = test_bit(ssd_kind(bio), &ssd->hold);
 	if (hold) {
 		bio_list_add(&ssd->held, bio);
@@ -496,6 +508,7 @@ static void ssd_release(struct ssd *ssd, unsigned long hold)
 	bios = ssd->held;
 	bio_list_init(&ssd->held);
 	spin_unlock(&ssd->hold_lock);
+	wake_up_all(&ssd->freed);
 	while ((bio = bio_list_pop(&bios)))
 		ssd_do(ssd, bio);
 }
@@ -583,9 +596,18 @@ static void ssd_power_on(struct ssd *ssd)
 	mutex_unlock(&ssd->lock);
 }
 
+static void ssd_set_tags(struct ssd *ssd, unsigned int tags)
+{
+	spin_lock(&ssd->hold_lock);
+	ssd->tags = tags;
+	spin_unlock(&ssd->hold_lock);
+	wake_up_all(&ssd->freed);
+}
+
 /* As at first, but for what is on it. */
 static void ssd_reset(struct ssd *ssd)
 {
+	ssd_set_tags(ssd, 0);
 	ssd_release_hold(ssd);
 	ssd_power_on(ssd);
 	ssd_time_off(&ssd->time);
@@ -731,6 +753,7 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	struct ssd *ssd = ti->private;
 	bool yes = false;
 	u64 seed = 0, *survives = &seed;
+	u32 tags = 0;
 	int kind = 0;
 
 	if (argc && !strcasecmp(argv[0], "time"))
@@ -747,6 +770,9 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 			return -EINVAL;
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		if (kstrtobool(argv[1], &yes))
+			return -EINVAL;
+	} else if (argc == 2 && !strcasecmp(argv[0], "tags")) {
+		if (kstrtou32(argv[1], 10, &tags))
 			return -EINVAL;
 	} else if (argc == 2 && !strncasecmp(argv[0], "power_cut", 9)) {
 		if (!strcasecmp(argv[1], "lose"))
@@ -791,6 +817,8 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 		mutex_unlock(&ssds_lock);
 	} else if (argc == 2 && !strcasecmp(argv[0], "keep_data")) {
 		WRITE_ONCE(ssd->drops_data, !yes);
+	} else if (argc == 2 && !strcasecmp(argv[0], "tags")) {
+		ssd_set_tags(ssd, tags);
 	} else if (!strcasecmp(argv[0], "release")) {
 		ssd_release_hold(ssd);
 	} else if (!strcasecmp(argv[0], "release_all")) {
@@ -888,6 +916,7 @@ static int ssdsim_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	xa_init(&ssd->saved);
 	INIT_LIST_HEAD(&ssd->cache);
 	spin_lock_init(&ssd->hold_lock);
+	init_waitqueue_head(&ssd->freed);
 	ssd_time_init(&ssd->time);
 	mutex_lock(&ssds_lock);
 	list_add_tail(&ssd->list, &ssds);
