@@ -53,51 +53,76 @@ static int discard_block(struct fusion_volume *v, u64 block)
 	return 0;
 }
 
-static int discard_blocks(struct fusion_io *io, u64 block, u64 end)
+static void discard_granted(struct fusion_hold *hold);
+
+/*
+ * To the next block that is mapped, and its hold, or to @end.  -EINPROGRESS: discard_granted()
+ * goes on.
+ */
+static int discard_advance(struct fusion_io *io, u64 end)
 {
 	struct fusion_volume *v = io->volume;
 	struct fusion_pool *pool = v->pool;
 	int r;
 
-	for (;; block++) {
-		if (!fusion_pool_writable(pool))
-			return -EIO;
-		r = discard_next(v, &block, end);
-		if (r || block == end)
-			return r;
-		if (fusion_commit_crowded(pool)) {
-			r = fusion_commit(pool);
-			if (r)
-				return r;
-		}
-		fusion_hold_take_wait(&pool->locks, &io->hold,
-				      fusion_block_key(v->id, block),
-				      FUSION_HOLD_EXCLUSIVE);
-		r = discard_block(v, block);
-		fusion_hold_drop(&pool->locks, &io->hold);
+	if (!fusion_pool_writable(pool))
+		return -EIO;
+	r = discard_next(v, &io->block, end);
+	if (r || io->block == end)
+		return r;
+	if (fusion_commit_crowded(pool)) {
+		r = fusion_commit(pool);
 		if (r)
 			return r;
-		cond_resched();
 	}
+	if (!fusion_hold_take(&pool->locks, &io->hold, fusion_block_key(v->id, io->block),
+			      FUSION_HOLD_EXCLUSIVE, discard_granted))
+		return -EINPROGRESS;
+	io->held = true;
+	return 0;
 }
 
+/* From io->block on, which is held, or not. */
 static void discard_work(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
-	struct fusion_pool *pool = io->volume->pool;
-	sector_t sector = io->bio->bi_iter.bi_sector;
-	u64 block = fusion_sector_block(pool, sector + pool->block_sectors - 1);
-	u64 end = fusion_sector_block(pool, sector + bio_sectors(io->bio));
+	u64 end = fusion_sector_block(io->volume->pool, bio_end_sector(io->bio));
 	int r = 0;
 
-	if (block < end)
-		r = discard_blocks(io, block, end);
+	while (io->block < end && !r) {
+		if (!io->held)
+			r = discard_advance(io, end);
+		if (r == -EINPROGRESS)
+			return;
+		if (r || !io->held)
+			break;
+		r = discard_block(io->volume, io->block);
+		fusion_unhold(io);
+		io->held = false;
+		io->block++;
+		cond_resched();
+	}
 	fusion_end(io->bio, errno_to_blk_status(r));
+}
+
+/* Those who wait for holds have no workers: these are needed by others. */
+static void discard_granted(struct fusion_hold *hold)
+{
+	struct fusion_io *io = container_of(hold, struct fusion_io, hold);
+
+	io->held = true;
+	fusion_defer(io, io->volume->pool->slow_wq, discard_work);
 }
 
 int fusion_discard_map(struct fusion_io *io)
 {
-	fusion_count(io->volume->pool, discards);
-	fusion_defer(io, io->volume->pool->slow_wq, discard_work);
+	struct fusion_pool *pool = io->volume->pool;
+
+	fusion_count(pool, discards);
+	io->held = false;
+	/* the first whole one */
+	io->block = fusion_sector_block(pool, io->bio->bi_iter.bi_sector +
+					pool->block_sectors - 1);
+	fusion_defer(io, pool->slow_wq, discard_work);
 	return DM_MAPIO_SUBMITTED;
 }

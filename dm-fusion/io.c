@@ -21,6 +21,22 @@ int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block)
 			       known ? &v->patched : NULL, may_block);
 }
 
+static void io_granted(struct fusion_hold *hold)
+{
+	struct fusion_io *io = container_of(hold, struct fusion_io, hold);
+
+	queue_work(io->volume->pool->slow_wq, &io->work);
+}
+
+void fusion_defer_held(struct fusion_io *io, work_func_t fn)
+{
+	INIT_WORK(&io->work, fn);
+	if (fusion_hold_take(&io->volume->pool->locks, &io->hold,
+			     fusion_block_key(io->volume->id, io->block),
+			     FUSION_HOLD_EXCLUSIVE, io_granted))
+		io_granted(&io->hold);
+}
+
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,
 			  enum fusion_update_kind kind, struct fusion_update *u)
 {

@@ -120,6 +120,16 @@ static inline void fusion_defer(struct fusion_io *io,
 	queue_work(wq, &io->work);
 }
 
+/*
+ * The same in slow_wq, with the exclusive hold of io->block, which is taken by then; fusion_unhold()
+ * gives it back.  Nobody waits there for a hold that another who waits for a worker may have.
+ */
+void fusion_defer_held(struct fusion_io *io, work_func_t fn);
+static inline void fusion_unhold(struct fusion_io *io)
+{
+	fusion_hold_drop(&io->volume->pool->locks, &io->hold);
+}
+
 /* fusion_map_load() for a block of @v. */
 int fusion_volume_load(struct fusion_volume *v, u64 block, bool may_block);
 

@@ -258,14 +258,9 @@ static void read_work(struct work_struct *work)
 static void read_unsynced_work(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
-	struct fusion_pool *pool = io->volume->pool;
-	u64 block = fusion_sector_block(pool, io->bio->bi_iter.bi_sector);
 
-	fusion_hold_take_wait(&pool->locks, &io->hold,
-			      fusion_block_key(io->volume->id, block),
-			      FUSION_HOLD_EXCLUSIVE);
-	fusion_resync_block(io->volume, block);
-	fusion_hold_drop(&pool->locks, &io->hold);
+	fusion_resync_block(io->volume, io->block);
+	fusion_unhold(io);
 	read_work(work);
 }
 
@@ -292,10 +287,11 @@ int fusion_read_map(struct fusion_io *io)
 		fusion_grace_leave(&pool->grace, io->grace);
 		if (pages < total)
 			dm_accept_partial_bio(bio, pages * FUSION_PAGE_SECTORS);
+		io->block = block;
 		if (found == FUSION_READ_MISS)
 			fusion_defer(io, pool->io_wq, read_work);
 		else
-			fusion_defer(io, pool->slow_wq, read_unsynced_work);
+			fusion_defer_held(io, read_unsynced_work);
 		return DM_MAPIO_SUBMITTED;
 	}
 	if (src.pages < total)

@@ -341,13 +341,9 @@ static void write_absorb_work(struct work_struct *work)
 	fusion_waiter_look(pool, &io->waiter);
 	if (fusion_commit_crowded(pool))
 		r = fusion_commit(pool);
-	if (!r) {
-		fusion_hold_take_wait(&pool->locks, &io->hold,
-				      fusion_block_key(io->volume->id, io->block),
-				      FUSION_HOLD_EXCLUSIVE);
+	if (!r)
 		r = fusion_absorb(io->volume, io->block);
-		fusion_hold_drop(&pool->locks, &io->hold);
-	}
+	fusion_unhold(io);
 	if (!r || io->moved)
 		write_defer(io);
 	else if (r == -EDQUOT || r == -ENOSPC)
@@ -359,7 +355,7 @@ static void write_absorb_work(struct work_struct *work)
 static int write_absorb(struct fusion_io *io)
 {
 	write_unhold(io);
-	fusion_defer(io, io->volume->pool->slow_wq, write_absorb_work);
+	fusion_defer_held(io, write_absorb_work);
 	return DM_MAPIO_SUBMITTED;
 }
 
