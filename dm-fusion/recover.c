@@ -66,7 +66,8 @@ static void repair_others(struct fusion_reconstruct *from, int good)
 
 /*
  * Some replica could not be read: the pages are copied to all of which that is so,
- * wherever they are by now.
+ * wherever they are by now.  Unless somebody has the block: what he waits for is not what the
+ * reader waits for, and the next that reads them does it.
  */
 static void repair_replicas(struct recover *r)
 {
@@ -74,9 +75,9 @@ static void repair_replicas(struct recover *r)
 	struct fusion_hold hold;
 	int good;
 
-	fusion_hold_take_wait(&pool->locks, &hold,
-			      fusion_block_key(r->volume->id, r->block),
-			      FUSION_HOLD_EXCLUSIVE);
+	if (!fusion_hold_take(&pool->locks, &hold, fusion_block_key(r->volume->id, r->block),
+			      FUSION_HOLD_EXCLUSIVE, NULL))
+		return;
 	if (recover_look(r))
 		goto out;
 	good = r->from.src.place && !r->from.unsynced && fusion_pool_writable(pool) ?
