@@ -47,6 +47,8 @@ static void commit_measure(struct fusion_pool *pool)
 		commit_fail(pool);
 		return;
 	}
+	WRITE_ONCE(pool->metadata_blocks, blocks);
+	WRITE_ONCE(pool->metadata_free, free_blocks);
 	/* a change pins a chunk: no more than half of the cache is pinned */
 	limit = min_t(u64, free_blocks / CHANGE_BLOCKS,
 		      fusion_map_chunks(&pool->map) / 2);

@@ -41,23 +41,25 @@ static void emit_space(struct fusion_pool *pool, char *result,
 	*at = sz;
 }
 
+/*
+ * Without the commit mutex: a commit may wait for a member that hangs, and this says so.  Each
+ * number has been right at some time of its own.
+ */
 void fusion_pool_status(struct fusion_pool *pool,
 			const struct fusion_pool_table *t, char *result,
 			unsigned int maxlen)
 {
 	struct fusion_counters c;
 	struct fusion_stock stock;
-	u64 free_blocks = 0, blocks = 0;
+	u64 blocks = READ_ONCE(pool->metadata_blocks);
 	unsigned int i, sz = 0;
 
 	fusion_counters_sum(pool, &c);
 	fusion_space_stock(&pool->space, &stock);
-	mutex_lock(&pool->commit_lock);
-	fusion_md_usage(pool->md, &free_blocks, &blocks);
 	DMEMIT("%s %s %llu %llu/%llu %u %s %s ",
 	       mode_name(fusion_pool_mode(pool)),
 	       fusion_md_read_only(pool->md) ? "needs_check" : "-",
-	       fusion_md_transaction_id(pool->md), blocks - free_blocks, blocks,
+	       fusion_md_transaction_id(pool->md), blocks - READ_ONCE(pool->metadata_free), blocks,
 	       pool->block_sectors, pool->error_if_no_space ?
 	       "error_if_no_space" : "queue_if_no_space",
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
@@ -97,7 +99,6 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->scrub.blocks),
 	       fusion_stripe_band(fusion_md_super(pool->md)->scrub_at),
 	       pool->space.band_count);
-	mutex_unlock(&pool->commit_lock);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)
 		DMEMIT(" %s %s %d 0 %llu", fusion_pool_table_name(t, i),

@@ -314,6 +314,7 @@ struct fusion_pool {
 	unsigned int shard_limit;	/* changes a shard should not exceed */
 	bool metadata_low;		/* no new places are taken */
 	bool metadata_short;		/* nor, long before, patches */
+	u64 metadata_blocks, metadata_free;	/* as of the last commit */
 
 	/* Waiters: waiters.c */
 	spinlock_t waiters_lock;
