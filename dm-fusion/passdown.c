@@ -22,15 +22,21 @@ static void passdown_put(struct fusion_passdown *p)
 		complete(&p->done);
 }
 
-static void passdown_end(struct bio *bio)
+/* Member @pm of the pool, of which *@m is set. */
+static struct fusion_pool *passdown_of(struct fusion_passdown_member *pm,
+				       struct fusion_member **m)
 {
-	struct fusion_passdown_member *pm = bio->bi_private;
 	struct fusion_pool *pool = pm->pool;
-	struct fusion_passdown *p = &pool->passdown;
-	struct fusion_member *m = &pool->member[pm - p->member];
-	blk_status_t status = bio->bi_status;
 
-	bio_put(bio);
+	*m = &pool->member[pm - pool->passdown.member];
+	return pool;
+}
+
+static void passdown_end(struct fusion_passdown_member *pm, blk_status_t status)
+{
+	struct fusion_member *m;
+	struct fusion_pool *pool = passdown_of(pm, &m);
+
 	if (!xchg(&pm->under_way, false)) {
 		fusion_hang_late(pool, m, pm->ticket);
 		return;
@@ -38,7 +44,16 @@ static void passdown_end(struct bio *bio)
 	pm->status = status;
 	/* a discard leaves nothing that must be flushed */
 	fusion_member_end(m, pm->ticket);
-	passdown_put(p);
+	passdown_put(&pool->passdown);
+}
+
+static void passdown_end_io(struct bio *bio)
+{
+	struct fusion_passdown_member *pm = bio->bi_private;
+	blk_status_t status = bio->bi_status;
+
+	bio_put(bio);
+	passdown_end(pm, status);
 }
 
 void fusion_passdown_abandon(struct fusion_pool *pool, unsigned int i)
@@ -47,34 +62,49 @@ void fusion_passdown_abandon(struct fusion_pool *pool, unsigned int i)
 		passdown_put(&pool->passdown);
 }
 
+/* In a worker of the member's own, which the device may keep. */
+static void passdown_send(struct work_struct *work)
+{
+	struct fusion_passdown_member *pm =
+		container_of(work, struct fusion_passdown_member, work);
+	struct bio *bio = NULL;
+	struct fusion_member *m;
+	int r;
+
+	passdown_of(pm, &m);
+	/* cut as the device wants it: this is the last of a chain */
+	r = __blkdev_issue_discard(m->bdev, pm->sector, pm->sectors, GFP_NOIO, &bio);
+	if (!bio) {
+		passdown_end(pm, errno_to_blk_status(r ?: -ENOMEM));
+		return;
+	}
+	bio->bi_private = pm;
+	bio->bi_end_io = passdown_end_io;
+	submit_bio(bio);
+}
+
 static void passdown_submit(struct fusion_pool *pool, unsigned int i,
 			    const struct fusion_emptied *e)
 {
 	struct fusion_passdown_member *pm = &pool->passdown.member[i];
 	struct fusion_member *m = &pool->member[i];
-	struct bio *bio = NULL;
-	int r;
 
 	pm->status = BLK_STS_NOTSUPP;
 	if (fusion_member_out(m) || !bdev_max_discard_sectors(m->bdev))
 		return;
-	/* cut as the device wants it: this is the last of a chain */
-	r = __blkdev_issue_discard(m->bdev, m->offset_sectors + e->sector,
-				   e->sectors, GFP_NOIO, &bio);
-	if (!bio) {
-		pm->status = errno_to_blk_status(r ?: -ENOMEM);
-		return;
-	}
-	bio->bi_private = pm;
-	bio->bi_end_io = passdown_end;
+	pm->sector = m->offset_sectors + e->sector;
+	pm->sectors = e->sectors;
 	atomic_inc(&pool->passdown.pending);
 	pm->ticket = fusion_member_start(m);
 	WRITE_ONCE(pm->under_way, true);
-	/* @m may have been abandoned just before */
+	/* either who gives @m up sees that, or it is seen here that @m is out */
 	smp_mb();
-	if (fusion_member_out(m))
+	if (fusion_member_out(m)) {
 		fusion_passdown_abandon(pool, i);
-	submit_bio(bio);
+		fusion_hang_late(pool, m, pm->ticket);
+		return;
+	}
+	queue_work(pool->send_wq, &pm->work);
 }
 
 /* What became of it on one member. */
@@ -163,8 +193,10 @@ int fusion_passdown_init(struct fusion_pool *pool)
 	INIT_WORK(&p->work, passdown_work);
 	init_waitqueue_head(&p->wait);
 	init_completion(&p->done);
-	for (i = 0; i < FUSION_MAX_MEMBERS; i++)
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		p->member[i].pool = pool;
+		INIT_WORK(&p->member[i].work, passdown_send);
+	}
 	/* those who wait for space wait for it, too */
 	p->wq = alloc_workqueue("fusion-passdown",
 				WQ_MEM_RECLAIM | WQ_UNBOUND, 1);

@@ -242,6 +242,8 @@ struct fusion_passdown {
 	struct completion done;
 	struct fusion_passdown_member {
 		struct fusion_pool *pool;
+		struct work_struct work;
+		sector_t sector, sectors;
 		blk_status_t status;
 		u8 ticket;
 		bool under_way;		/* and has not been abandoned */
@@ -265,9 +267,10 @@ struct fusion_pool {
 	struct fusion_counters __percpu *counters;
 	struct workqueue_struct *io_wq;		/* resumes I/O; never waits for it */
 	struct workqueue_struct *large_wq;	/* begins large writes */
-	/* discards, resync: wait for holds and I/O; holders are never queued */
+	/* what waits for I/O, having its hold; only the walks of resync and scrub wait for some */
 	struct workqueue_struct *slow_wq;
-	struct workqueue_struct *recover_wq;	/* reads that failed: likewise */
+	struct workqueue_struct *recover_wq;	/* reads that failed: they wait for I/O and holds */
+	struct workqueue_struct *send_wq;	/* submits what a member may not take: private.h */
 	struct bio_set bios;
 	struct bio_set private_bios;
 	struct fusion_stripe_pool large_pool[FUSION_MAX_CLASSES];

@@ -86,6 +86,13 @@ struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t op
 	return io;
 }
 
+static void private_send(struct work_struct *work)
+{
+	struct fusion_private *io = container_of(work, struct fusion_private, work);
+
+	submit_bio_noacct(&io->bio);
+}
+
 void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 {
 	bio_set_dev(&io->bio, m->bdev);
@@ -97,10 +104,12 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	list_add_tail(&io->list, &m->private);
 	spin_unlock_irq(&m->private_lock);
 	/* a record also to one that is out, and is used again when it has that */
-	if (io->commit)
-		submit_bio_noacct(&io->bio);
-	else
+	if (io->commit) {
+		INIT_WORK(&io->work, private_send);
+		queue_work(io->pool->send_wq, &io->work);
+	} else {
 		fusion_member_submit(m, &io->bio);
+	}
 }
 
 /* The next to be abandoned, or NULL. */
@@ -142,11 +151,21 @@ void fusion_private_abandon(struct fusion_member *m, bool commit)
 
 int fusion_private_init(struct fusion_pool *pool)
 {
-	return bioset_init(&pool->private_bios, PRIVATE_RESERVE,
-			   offsetof(struct fusion_private, bio), BIOSET_NEED_BVECS);
+	int r;
+
+	/* as many at once as members, and those that hang have more */
+	pool->send_wq = alloc_workqueue("fusion-send", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!pool->send_wq)
+		return -ENOMEM;
+	r = bioset_init(&pool->private_bios, PRIVATE_RESERVE,
+			offsetof(struct fusion_private, bio), BIOSET_NEED_BVECS);
+	if (r)
+		destroy_workqueue(pool->send_wq);
+	return r;
 }
 
 void fusion_private_exit(struct fusion_pool *pool)
 {
+	destroy_workqueue(pool->send_wq);
 	bioset_exit(&pool->private_bios);
 }

@@ -12,6 +12,10 @@
  *
  * A member's abandoned I/O is pending until it has come back: the pool's stop waits for that
  * (hang.h).
+ *
+ * A device that hangs may take nothing any more, as all requests that its queue has are under
+ * way: then who submits waits.  So who has the commit mutex, which a failure needs to be
+ * recorded, leaves that to a worker for each, and so do discards (passdown.h).
  */
 #ifndef DM_FUSION_PRIVATE_H
 #define DM_FUSION_PRIVATE_H
@@ -26,11 +30,12 @@ typedef void (*fusion_private_end_fn)(void *owner, blk_status_t status, bool aba
 
 struct fusion_private {
 	struct list_head list;		/* of the member's; under its private_lock */
+	struct work_struct work;	/* of a commit's */
 	struct fusion_pool *pool;
 	struct fusion_member *member;
 	fusion_private_end_fn end;
 	void *owner;
-	bool commit;			/* of who has the commit mutex, who sees to errors */
+	bool commit;			/* of a commit: its submission, too, can be abandoned */
 	bool abandoned;
 	u8 ticket;
 	struct bio bio;			/* last: the bio set's */
@@ -46,7 +51,8 @@ struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t op
 
 /*
  * Submit it to @m; it is gone then.  A write that fails is put aside until it is known that
- * @m has failed (failure.h), unless it is a commit's.
+ * @m has failed (failure.h), unless it is a commit's, who sees to errors.  That is submitted
+ * even if @m is out, and by a worker.
  */
 void fusion_private_submit(struct fusion_private *io, struct fusion_member *m);
 
