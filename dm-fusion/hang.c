@@ -156,10 +156,17 @@ bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m)
 {
 	/* nobody is woken by what ends as ever */
 	do {
-		if (wait_event_timeout(pool->hang.wait, !fusion_member_pending(m), HZ))
+		wait_event_timeout(pool->hang.wait, !fusion_member_pending(m) ||
+				   !READ_ONCE(pool->active), HZ);
+		if (!fusion_member_pending(m))
 			return true;
 	} while (time_before(jiffies, m->hang.over) && READ_ONCE(pool->active));
 	return false;
+}
+
+void fusion_hang_let_go(struct fusion_pool *pool)
+{
+	wake_up_all(&pool->hang.wait);
 }
 
 void fusion_hang_returns(struct fusion_member *m, bool returns)

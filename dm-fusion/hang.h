@@ -14,7 +14,8 @@
  *
  * The failure must be recorded though something waits for that member:
  *
- *  - A commit that waits for its flush, or its record, gives that up itself (flush.h).
+ *  - A commit that waits for its flush, or its record, gives that up itself (flush.h), also if
+ *    the device does not even take it (private.h).
  *  - Who waits with the commit mutex for a grace period lets it go (failure.h).
  *  - The metadata device is waited for.  If it is on that member, dm-raid is what waits.
  *
@@ -59,6 +60,9 @@ void fusion_hang_stop(struct fusion_pool *pool);
 /* hang_ms has changed. */
 void fusion_hang_kick(struct fusion_pool *pool);
 
+/* The pool is not active any more: who waits for a member that is to be used again goes on. */
+void fusion_hang_let_go(struct fusion_pool *pool);
+
 /* The members that hang. */
 u64 fusion_hung(struct fusion_pool *pool);
 /* @m hangs, and is waited for: say so, once. */
@@ -74,7 +78,7 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m);
 bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m);
 /* Is something left on members that are out?  It may keep blocks for ever.  Any context. */
 bool fusion_hang_left(struct fusion_pool *pool);
-/* @m is out, and writes, or does not write any more, the record that says that it is used again. */
+/* @m is out, and is, or is not any more, sent what is to be known, or recorded, to use it again. */
 void fusion_hang_returns(struct fusion_member *m, bool returns);
 void fusion_hang_forget(struct fusion_member *m);
 /* What was started with @ticket, and not waited for, has ended.  Any context. */

@@ -48,7 +48,12 @@ int fusion_page_io(struct block_device *bdev, sector_t sector,
 	return r;
 }
 
-int fusion_member_read_label(struct block_device *bdev, struct page *page,
+int fusion_member_read(void *bdev, sector_t sector, struct page *page)
+{
+	return fusion_page_io(bdev, sector, page, FUSION_LABEL_BYTES, REQ_OP_READ);
+}
+
+int fusion_member_read_label(fusion_member_read_fn read, void *from, struct page *page,
 			     const char **error)
 {
 	static const u32 copy[] = { FUSION_LABEL_COPY0, FUSION_LABEL_COPY1 };
@@ -58,8 +63,7 @@ int fusion_member_read_label(struct block_device *bdev, struct page *page,
 
 	*error = "cannot be read";
 	for (i = 0; i < ARRAY_SIZE(copy); i++) {
-		r = fusion_page_io(bdev, copy[i] >> SECTOR_SHIFT, page,
-				   FUSION_LABEL_BYTES, REQ_OP_READ);
+		r = read(from, copy[i] >> SECTOR_SHIFT, page);
 		if (r)
 			continue;
 		e = fusion_label_check(page_address(page));
@@ -71,7 +75,7 @@ int fusion_member_read_label(struct block_device *bdev, struct page *page,
 	return r;
 }
 
-struct fusion_states fusion_member_read_record(struct block_device *bdev,
+struct fusion_states fusion_member_read_record(fusion_member_read_fn read, void *from,
 					       struct page *page,
 					       const u8 *pool_uuid, bool *whole)
 {
@@ -80,8 +84,7 @@ struct fusion_states fusion_member_read_record(struct block_device *bdev,
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(copy); i++)
-		if (!fusion_page_io(bdev, copy[i] >> SECTOR_SHIFT, page,
-				    FUSION_LABEL_BYTES, REQ_OP_READ))
+		if (!read(from, copy[i] >> SECTOR_SHIFT, page))
 			states[i] = fusion_record_states(page_address(page),
 							 pool_uuid);
 	*whole = states[0].generation == states[1].generation &&

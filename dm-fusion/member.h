@@ -39,7 +39,7 @@ struct fusion_hang {
 	unsigned int age;		/* looks since the turn changed */
 	bool hung;			/* something is older than it may be */
 	bool told;			/* that it is waited for */
-	bool returning;			/* it is out, and writes its record, to be used again */
+	bool returning;			/* it is out, and sent what is needed to use it again */
 	unsigned long over;		/* it is out: what has not ended then hangs; in jiffies */
 };
 
@@ -184,18 +184,23 @@ bool fusion_members_dirty(struct fusion_member *members, unsigned int count);
 int fusion_page_io(struct block_device *bdev, sector_t sector,
 		   struct page *page, unsigned int bytes, blk_opf_t opf);
 
+/* Reads FUSION_LABEL_BYTES of what is a label's, or a record's, at @sector, and waits. */
+typedef int (*fusion_member_read_fn)(void *from, sector_t sector, struct page *page);
+/* That of a struct block_device that nothing else is known of. */
+int fusion_member_read(void *bdev, sector_t sector, struct page *page);
+
 /*
  * Read and check the label of a member, to the begin of @page: the first copy that is good.
  * On error *@error says why neither is.  Sleeps.
  */
-int fusion_member_read_label(struct block_device *bdev, struct page *page,
+int fusion_member_read_label(fusion_member_read_fn read, void *from, struct page *page,
 			     const char **error);
 
 /*
  * The newer copy of a member's record, as fusion_record_states().  @whole: so is the other.
  * Sleeps.
  */
-struct fusion_states fusion_member_read_record(struct block_device *bdev,
+struct fusion_states fusion_member_read_record(fusion_member_read_fn read, void *from,
 					       struct page *page,
 					       const u8 *pool_uuid, bool *whole);
 

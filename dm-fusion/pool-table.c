@@ -193,7 +193,7 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 	bool whole;
 	int r;
 
-	r = fusion_member_read_label(bdev, page, &why);
+	r = fusion_member_read_label(fusion_member_read, bdev, page, &why);
 	if (r) {
 		DMERR("member %u, %pg: label %s", i, bdev, why);
 		ti->error = "A member has no good label";
@@ -210,7 +210,8 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 		ti->error = wrong;
 		return -EINVAL;
 	}
-	*states = fusion_member_read_record(bdev, page, config->pool_uuid, &whole);
+	*states = fusion_member_read_record(fusion_member_read, bdev, page, config->pool_uuid,
+					     &whole);
 	config->states_seen = max(config->states_seen, states->generation);
 	if (whole)
 		config->recorded |= 1ULL << i;

@@ -379,9 +379,6 @@ static void pool_first_activation(struct fusion_pool *pool)
 			max(super->unsynced_generation, 1U) : U32_MAX;
 		return;
 	}
-	/* one that does not count: it must not be taken for newer than what comes */
-	if (super->states_generation < pool->states_seen)
-		super->states_generation = pool->states_seen + 1;
 	super->generation++;
 	if (!super->unsynced_generation)
 		super->unsynced_generation = 1;
@@ -394,6 +391,18 @@ static void pool_first_activation(struct fusion_pool *pool)
 	pool->unsynced_generation = super->unsynced_generation;
 }
 
+/*
+ * A record that does not count must not be taken for newer than what comes, nor may other states
+ * have its generation.
+ */
+static void pool_pass_seen(struct fusion_pool *pool)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	if (super->states_generation < pool->states_seen)
+		super->states_generation = pool->states_seen + 1;
+}
+
 int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
@@ -401,6 +410,8 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 
 	fusion_hang_start(pool);
 	mutex_lock(&pool->commit_lock);
+	if (!pool->activated && fusion_pool_writable(pool))
+		pool_pass_seen(pool);
 	fusion_failures_missing(pool, missing);
 	if (!pool->activated)
 		pool_first_activation(pool);
@@ -446,6 +457,7 @@ void fusion_pool_begin_stop(struct fusion_pool *pool)
 	mutex_lock(&fusion_pools_lock);
 	WRITE_ONCE(pool->active, false);
 	mutex_unlock(&fusion_pools_lock);
+	fusion_hang_let_go(pool);
 	fusion_passdown_let_go(pool);
 	fusion_background_stop(&pool->scrub.background);
 	/* it ends with its jobs, which may be what writes still wait for */

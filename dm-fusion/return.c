@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "hang.h"
 #include "mode.h"
+#include "private.h"
 #include "return.h"
 #include "spare.h"
 
@@ -19,12 +20,72 @@
 
 /* ---- may it come back? ---- */
 
+/* A member that is read from. */
+struct return_from {
+	struct fusion_pool *pool;
+	unsigned int member;
+	bool ended;			/* the read; under hang.lock */
+	blk_status_t status;
+	bool given_up;			/* one was, and its page may change */
+};
+
+static void return_read_end(void *owner, blk_status_t status, bool abandoned)
+{
+	struct return_from *from = owner;
+	struct fusion_pool *pool = from->pool;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->hang.lock, flags);
+	from->status = status;
+	from->given_up = abandoned;
+	from->ended = true;
+	/* with the lock: @from is gone when who waits has it */
+	wake_up_all(&pool->hang.wait);
+	spin_unlock_irqrestore(&pool->hang.lock, flags);
+}
+
+/* Wait for it, unless the member hangs or the pool stops: then it is given up. */
+static void return_read_wait(struct return_from *from)
+{
+	struct fusion_pool *pool = from->pool;
+
+	spin_lock_irq(&pool->hang.lock);
+	wait_event_lock_irq(pool->hang.wait, from->ended ||
+			    pool->hang.hung >> from->member & 1 ||
+			    !READ_ONCE(pool->active), pool->hang.lock);
+	if (!from->ended) {
+		spin_unlock_irq(&pool->hang.lock);
+		fusion_private_abandon(&pool->member[from->member], true);
+		spin_lock_irq(&pool->hang.lock);
+		wait_event_lock_irq(pool->hang.wait, from->ended, pool->hang.lock);
+	}
+	spin_unlock_irq(&pool->hang.lock);
+}
+
+static int return_read_page(void *owner, sector_t sector, struct page *page)
+{
+	struct return_from *from = owner;
+	struct fusion_private *p;
+
+	if (from->given_up)
+		return -ETIMEDOUT;
+	from->ended = false;
+	p = fusion_private_get(from->pool, REQ_OP_READ | REQ_SYNC, return_read_end, from);
+	p->commit = true;
+	p->bio.bi_iter.bi_sector = sector;
+	__bio_add_page(&p->bio, page, FUSION_LABEL_BYTES, 0);
+	fusion_private_submit(p, &from->pool->member[from->member]);
+	return_read_wait(from);
+	return blk_status_to_errno(from->status);
+}
+
 /*
  * What the device says that is to be member @i: its UUID, and *@generation, of the states in
  * its record.
  */
 static int return_read(struct fusion_pool *pool, unsigned int i, u8 *uuid, u64 *generation)
 {
+	struct return_from from = { .pool = pool, .member = i };
 	struct block_device *bdev = pool->member[i].bdev;
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	const struct fusion_disk_label *label;
@@ -36,18 +97,26 @@ static int return_read(struct fusion_pool *pool, unsigned int i, u8 *uuid, u64 *
 	page = alloc_page(GFP_NOIO);
 	if (!page)
 		return -ENOMEM;
-	r = fusion_member_read_label(bdev, page, &why);
-	if (r) {
-		DMERR("%s: member %u, %pg: label %s", fusion_pool_name(pool), i, bdev, why);
-	} else {
+	fusion_hang_returns(&pool->member[i], true);
+	r = fusion_member_read_label(return_read_page, &from, page, &why);
+	if (!r) {
 		label = page_address(page);
 		memcpy(uuid, label->member_uuid, FUSION_UUID_BYTES);
 		fusion_md_pool_uuid(pool->md, pool_uuid);
-		*generation = fusion_member_read_record(bdev, page, pool_uuid,
+		*generation = fusion_member_read_record(return_read_page, &from, page, pool_uuid,
 							&whole).generation;
+	} else if (!from.given_up) {
+		DMERR("%s: member %u, %pg: label %s", fusion_pool_name(pool), i, bdev, why);
 	}
+	fusion_hang_returns(&pool->member[i], false);
 	__free_page(page);
-	return r;
+	if (!from.given_up)
+		return r;
+	if (!READ_ONCE(pool->active))
+		return -EAGAIN;
+	DMERR("%s: member %u, %pg, hangs: try again when it answers, or has been reset",
+	      fusion_pool_name(pool), i, bdev);
+	return -EBUSY;
 }
 
 /* Why nothing that is on member @i counts; NULL: it does. */
@@ -69,11 +138,8 @@ static const char *return_lost(struct fusion_pool *pool, unsigned int i, const u
 	return NULL;
 }
 
-static int return_check(struct fusion_pool *pool, unsigned int i, bool keep, const u8 *uuid,
-			u64 generation)
+static int return_check(struct fusion_pool *pool, unsigned int i)
 {
-	const char *why;
-
 	lockdep_assert_held(&pool->commit_lock);
 	if (!fusion_pool_writable(pool))
 		return -EROFS;
@@ -95,6 +161,18 @@ static int return_check(struct fusion_pool *pool, unsigned int i, bool keep, con
 		      fusion_pool_name(pool), i);
 		return -EINVAL;
 	}
+	return 0;
+}
+
+/* The same, knowing what is on it; if that is to count, @keep, it must. */
+static int return_check_all(struct fusion_pool *pool, unsigned int i, bool keep, const u8 *uuid,
+			    u64 generation)
+{
+	int r = return_check(pool, i);
+	const char *why;
+
+	if (r)
+		return r;
 	why = keep ? return_lost(pool, i, uuid, generation) : NULL;
 	if (!why)
 		return 0;
@@ -148,6 +226,18 @@ static int return_mark_all(struct fusion_pool *pool, u8 number, bool all)
 
 /* ---- coming back ---- */
 
+/* Has all ended that it was sent before?  Sleeps; not under the commit mutex. */
+static int return_idle(struct fusion_pool *pool, unsigned int i)
+{
+	if (fusion_hang_over(pool, &pool->member[i]))
+		return 0;
+	if (!READ_ONCE(pool->active))
+		return -EAGAIN;
+	DMERR("%s: member %u, %pg, has not answered all that it was sent before it failed: try again when it has, or has been reset",
+	      fusion_pool_name(pool), i, pool->member[i].bdev);
+	return -EBUSY;
+}
+
 /* Member @i is returning.  Under the commit mutex. */
 static int return_begin(struct fusion_pool *pool, unsigned int i, const u8 *uuid)
 {
@@ -177,15 +267,19 @@ static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 	u8 uuid[FUSION_UUID_BYTES] = { 0 }, number;
 	u64 generation = 0;
-	bool labelled = super->compat & FUSION_COMPAT_LABELLED, over;
-	int r = 0;
+	int r;
 
-	if (labelled && !(pool->failures.absent >> i & 1))
+	mutex_lock(&pool->commit_lock);
+	r = return_check(pool, i);
+	mutex_unlock(&pool->commit_lock);
+	if (!r)
+		r = return_idle(pool, i);
+	if (!r && super->compat & FUSION_COMPAT_LABELLED)
 		r = return_read(pool, i, uuid, &generation);
 	if (r)
 		return r;
 	mutex_lock(&pool->commit_lock);
-	r = return_check(pool, i, keep, uuid, generation);
+	r = return_check_all(pool, i, keep, uuid, generation);
 	if (!r)
 		r = return_number(pool, i);
 	number = super->spare[i];
@@ -196,15 +290,12 @@ static int return_member(struct fusion_pool *pool, unsigned int i, bool keep)
 	if (r)
 		return r;
 	fusion_commit_quiesce(pool);
-	over = fusion_hang_over(pool, &pool->member[i]);
+	r = return_idle(pool, i);
+	if (r)
+		return r;
 	mutex_lock(&pool->commit_lock);
 	/* it may not be as it was */
-	r = return_check(pool, i, keep, uuid, generation);
-	if (!r && !over) {
-		DMERR("%s: member %u, %pg, has not answered all that it was sent before it failed: try again when it has, or has been reset",
-		      fusion_pool_name(pool), i, pool->member[i].bdev);
-		r = -EBUSY;
-	}
+	r = return_check_all(pool, i, keep, uuid, generation);
 	if (!r)
 		r = return_begin(pool, i, uuid);
 	mutex_unlock(&pool->commit_lock);

@@ -2,7 +2,8 @@
 /*
  * Members that come back: the same device, or another in its place.
  *
- * The table line has the device, and it is sent nothing yet.  Then
+ * The table line has the device, and it is sent nothing but reads of its label and record, which
+ * are given up if it hangs.  Then
  *
  *  1. what is at home on the member, and does not count, is marked as stale in the records of
  *     the stripes (spare.h), by changes of epochs.  If nothing counts that is all of it; if
