@@ -79,6 +79,17 @@ bool fusion_failures_bear(struct fusion_pool *pool, u64 members)
 		hweight64(out) <= (pool->layout.n - 1) / 2;
 }
 
+u64 fusion_failures_failing(const struct fusion_pool *pool)
+{
+	u64 members = 0;
+	unsigned int i;
+
+	for (i = 0; i < pool->layout.n; i++)
+		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
+			members |= 1ULL << i;
+	return members;
+}
+
 /* Member @i, which has no number, gets one, from the next commit on, if one is free. */
 static void member_number(struct fusion_pool *pool, unsigned int i)
 {
@@ -221,12 +232,12 @@ int fusion_failures_record(struct fusion_pool *pool)
 
 void fusion_failures_end(struct fusion_pool *pool, int r)
 {
-	u64 begun = pool->failures.begun, left = begun | pool->failures.kept;
+	u64 begun = pool->failures.begun, changed = begun | pool->failures.kept, left;
 
 	lockdep_assert_held(&pool->commit_lock);
 	pool->failures.begun = 0;
 	pool->failures.kept = 0;
-	for (; left; left &= left - 1) {
+	for (left = changed; left; left &= left - 1) {
 		unsigned int i = fusion_ctz64(left);
 		struct fusion_member *m = &pool->member[i];
 		bool failed = !r && begun >> i & 1;
@@ -239,8 +250,30 @@ void fusion_failures_end(struct fusion_pool *pool, int r)
 		failure_settle(pool, m, failed ? FUSION_MEMBER_OUT :
 			       FUSION_MEMBER_KEPT);
 	}
-	if (begun)
+	if (changed)
 		fusion_pool_event(pool);
+}
+
+/* More members can be done without than before: those that were kept fail like others again. */
+static void failures_keep_no_longer(struct fusion_pool *pool)
+{
+	u64 failing = fusion_failures_failing(pool);
+	unsigned int i;
+
+	lockdep_assert_held(&pool->commit_lock);
+	for (i = 0; i < pool->layout.n && fusion_pool_writable(pool); i++) {
+		struct fusion_member *m = &pool->member[i];
+
+		if (READ_ONCE(m->use) != FUSION_MEMBER_KEPT ||
+		    !fusion_failures_bear(pool, failing | 1ULL << i))
+			continue;
+		spin_lock_irq(&pool->failures.lock);
+		WRITE_ONCE(m->use, FUSION_MEMBER_IN);
+		spin_unlock_irq(&pool->failures.lock);
+		DMINFO("%s: %pg, which has failed, can be done without again: it is not used any more if it fails once more",
+		       fusion_pool_name(pool), m->bdev);
+		fusion_pool_event(pool);
+	}
 }
 
 /* Record that @members have failed. */
@@ -279,15 +312,12 @@ static void failures_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(work, struct fusion_pool,
 						failures.work);
-	u64 members = 0;
-	unsigned int i;
+	u64 members;
 
 	mutex_lock(&pool->commit_lock);
 	/* who fails from now on has the work queued again */
 	fusion_grace_calm(&pool->grace);
-	for (i = 0; i < pool->layout.n; i++)
-		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
-			members |= 1ULL << i;
+	members = fusion_failures_failing(pool);
 	members |= failures_hung(pool, members);
 	if (members)
 		failures_record(pool, members);
@@ -305,7 +335,7 @@ int fusion_failure_make(struct fusion_pool *pool, unsigned int i)
 		DMERR("%s: member %u has failed already", fusion_pool_name(pool),
 		      i);
 		r = -EINVAL;
-	} else if (!fusion_failures_bear(pool, 1ULL << i)) {
+	} else if (!fusion_failures_bear(pool, fusion_failures_failing(pool) | 1ULL << i)) {
 		DMERR("%s: member %u cannot be done without: as many have failed as each volume has parity for, or nearly half",
 		      fusion_pool_name(pool), i);
 		r = -EBUSY;
@@ -377,6 +407,8 @@ int fusion_failures_rebuilt(struct fusion_pool *pool, u64 generation)
 	} else if (super->rebuilt != rebuilt) {
 		super->rebuilt = rebuilt;
 		r = fusion_commit_transaction(pool);
+		if (!r)
+			failures_keep_no_longer(pool);
 	}
 	mutex_unlock(&pool->commit_lock);
 	if (r)
@@ -392,6 +424,8 @@ int fusion_failures_commit(struct fusion_pool *pool)
 	if (!r)
 		r = fusion_failures_record(pool);
 	fusion_failures_end(pool, r);
+	if (!r)
+		failures_keep_no_longer(pool);
 	return r;
 }
 
@@ -495,9 +529,17 @@ const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
 {
 	enum fusion_member_state state = fusion_md_super(pool->md)->member[i];
 
-	if (!fusion_member_out(&pool->member[i]))
-		return state == FUSION_MEMBER_RETURNING ? "returning" : "ok";
-	return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
+	switch (READ_ONCE(pool->member[i].use)) {
+	case FUSION_MEMBER_FAILING:
+		return "failing";
+	case FUSION_MEMBER_KEPT:
+		return "kept";
+	case FUSION_MEMBER_OUT:
+		return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
+	case FUSION_MEMBER_IN:
+		break;
+	}
+	return state == FUSION_MEMBER_RETURNING ? "returning" : "ok";
 }
 
 void fusion_failures_init(struct fusion_pool *pool)

@@ -12,6 +12,7 @@
  *				count as done
  *	FAILING -> KEPT		it cannot be recorded, or more members would be failed than
  *				each class has parities: such writes end with their error
+ *	KEPT -> OK		it can be done without again: what it fails next is recorded
  *	FAILED -> RETURNING	somebody says that it is good again, or another: return.h
  *	RETURNING -> OK		it has got all that is at home on it: likewise
  *
@@ -64,6 +65,11 @@ void fusion_failures_kick(struct fusion_pool *pool);
 
 /* Can the pool do without @members, too?  Under the commit mutex. */
 bool fusion_failures_bear(struct fusion_pool *pool, u64 members);
+/*
+ * The members whose failure is not recorded yet.  Who chooses to do without another, that need
+ * not fail, counts them, too: they will be out.  Any context.
+ */
+u64 fusion_failures_failing(const struct fusion_pool *pool);
 
 /* Of member @i, for status. */
 const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i);

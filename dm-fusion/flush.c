@@ -57,7 +57,8 @@ static void members_give_up(struct members_io *io, u64 hung, u64 failed)
 		struct fusion_member *m = &pool->member[fusion_ctz64(hung)];
 		u64 with = failed | 1ULL << fusion_ctz64(hung);
 
-		if (!fusion_failures_bear(pool, with)) {
+		/* if its cache is lost with it none that is failing can be kept for it */
+		if (!fusion_failures_bear(pool, with | fusion_failures_failing(pool))) {
 			fusion_hang_tell(pool, m);
 			continue;
 		}

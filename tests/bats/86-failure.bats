@@ -356,3 +356,32 @@ disk_is_there() {
 	message convert
 	[ "$(sum 0)" = "$before" ]
 }
+
+# Of an SSD that fails while it cannot be done without.
+@test "an SSD that was kept is not when it can be done without again" {
+	spares=2
+	raid_volume 4 3 1
+	for how in replaced rebuilt; do
+		message set paused 1
+		message fail 5
+		failing writes 2
+		run ! write 0 1024
+		[ "$(states) $(mode)" = "ookoofoo rw" ]
+		failing writes
+		write 0 1024
+		as_written
+		message set paused 0
+		case $how in
+		replaced) message replace 5 && message rebuild && want=oooooooo ;;
+		rebuilt) message rebuild && want=ooooofoo ;;
+		esac
+		[ "$(states)" = "$want" ]
+		failing writes 2
+		write 0 1024
+		failing writes
+		message replace 2
+		message rebuild
+		[ "$(states)" = "$want" ]
+		as_written
+	done
+}

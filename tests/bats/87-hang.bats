@@ -70,7 +70,6 @@ until_two_hang() {
 	message set hang_ms $ms
 }
 block_of() { dd if="$1" bs=64k count=1 skip="$2" status=none; }
-device() { echo "dm-$(dmsetup info -c --noheadings -o minor "t-m$1")"; }
 
 # What is done after the SSDs that hang have failed, without these.
 all_goes_on() {
@@ -237,6 +236,8 @@ pids=()
 	[ "$(states)" = ofoofooo ]
 }
 
+waits_for() { log_has "$(device "$1") hangs, and cannot be done without" 2>/dev/null; }
+
 @test "an SSD that cannot be done without is waited for" {
 	hang_volume 4
 	message fail 5
@@ -245,8 +246,7 @@ pids=()
 	flush 3>&- &
 	pid=$!
 	wait_for 20 held 1
-	waits() { log_has "$(device 2) hangs, and cannot be done without" 2>/dev/null; }
-	wait_for 20 waits
+	wait_for 20 waits_for 2
 	log_lacks "$(device 2) has failed"
 	log_lacks "read-only"
 	release
@@ -257,6 +257,148 @@ pids=()
 	again() { log_has "$(device 2) answers again" 2>/dev/null; }
 	wait_for 20 again
 	as_written
+	late 4
+}
+
+# It would lose what its cache may have lost, and then the other could not be done without.
+@test "an SSD that hangs is waited for if another is failing" {
+	hang_volume 4
+	message set hang_ms 0
+	hang flushes 2
+	for b in {0..15}; do write $((b * 16 + b)) 2; done
+	flush 3>&- &
+	pids+=($!)
+	# in a commit: nobody else's can begin
+	wait_for 20 held 1
+	failing writes 5
+	same {0..23}
+	# status does not wait for the commit
+	wait_for 20 states_are oooooFoo
+	message set hang_ms $ms
+	wait_for 20 waits_for 2
+	[ "$(states)" = oooooFoo ]
+	release
+	all_end "${pids[@]}"
+	pids=()
+	[ "$(states)" = ooooofoo ]
+	all_goes_on
+	late 4
+}
+
+# full SSD KINDS: it keeps one such I/O back, and then who sends it another.
+full() {
+	dmsetup message "ssd$1" 0 tags 1
+	hang "$2" "$1"
+}
+sent() { tasks_in ssdsim_map "$1"; }
+
+read_block() {
+	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$1" iflag=direct status=none 3>&- &
+	pids+=($!)
+}
+held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
+
+@test "a flush does not wait for an SSD that takes nothing any more" {
+	hang_volume 4
+	message set hang_ms 0
+	for b in {0..15}; do write $((b * 16)) 16; done
+	flush
+	# in place: that is not committed by itself
+	for b in {0..15}; do write $((b * 16)) 16; done
+	full 2 reads
+	for b in {0..31}; do read_block "$b"; done
+	wait_for 20 held_by 2
+	before=$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c ' ssdsim_map+' || :)
+	flush 3>&- &
+	pid=$!
+	wait_for 20 sent $((before + 1))
+	message set hang_ms $ms
+	wait_for 20 states_are oofooooo
+	wait_for 20 ended $pid
+	wait $pid
+	all_goes_on
+	held_by 2
+	late 4
+}
+
+# What is discarded waits for a read to end, and meanwhile another SSD hangs.
+@test "space that an SSD is not told of, as it takes nothing any more, is free" {
+	hang_volume 8
+	message set hang_ms 0
+	hang reads 5
+	for b in {0..63}; do read_block "$b"; done
+	wait_for 20 held_by 5
+	blkdiscard -f -o 4M /dev/mapper/t-v0 2>/dev/null
+	dd if=/dev/zero of="$model" bs=1M seek=4 count=4 conv=notrunc status=none
+	flush
+	full 2 reads
+	for b in {0..63}; do read_block "$b"; done
+	wait_for 20 held_by 2
+	dmsetup message ssd5 0 release
+	wait_for 20 tasks_in 'passdown_[a-z]*' 1
+	message set hang_ms $ms
+	wait_for 20 states_are oofooooo
+	message convert 3>&- &
+	pid=$!
+	wait_for 60 ended $pid
+	wait $pid
+	late 8
+}
+
+# More than there are workers for.  One device begins one discard at a time.
+@test "discards of blocks that are written to an SSD that hangs keep no others" {
+	hang_volume 8
+	message set hang_ms 0
+	hang writes 2
+	same {0..119}
+	wait_for 20 held 18
+	discards=()
+	for b in {0..119}; do
+		running "${pids[$b]}" || continue
+		dm create "t-d$b" --table "0 128 linear /dev/mapper/t-v0 $((b * 128))"
+		blkdiscard -f "/dev/mapper/t-d$b" 2>/dev/null 3>&- &
+		pids+=($!)
+		discards+=("$b")
+	done
+	[ ${#discards[@]} -ge 18 ]
+	blkdiscard -f -o $((120 << 16)) /dev/mapper/t-v0 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 ended $pid
+	wait $pid
+	message set hang_ms $ms
+	wait_for 20 states_are oofooooo
+	release
+	all_end "${pids[@]}"
+	pids=()
+	for b in "${discards[@]}" {120..127}; do
+		[ "$b" -ge 120 ] || dm remove --retry "t-d$b"
+		dd if=/dev/zero of="$model" bs=64k count=1 seek="$b" conv=notrunc status=none
+	done
+	late 8
+}
+
+# Other SSDs cannot be read but by a repair, which may not: the block is being written.
+@test "a read with a medium error does not wait for who writes to an SSD that hangs" {
+	hang_volume 4
+	message set hang_ms 0
+	for b in {0..63}; do write $((b * 16)) 16; done
+	hang writes 2
+	same {0..31}
+	wait_for 20 held 3
+	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 bad 0 $((member_sectors / 8)); done
+	reads=0
+	for b in {0..31}; do
+		running "${pids[$b]}" || continue
+		dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/half" bs=32k skip=$((b * 2 + 1)) count=1 iflag=direct \
+			status=none 3>&- &
+		pid=$!
+		wait_for 20 ended $pid
+		wait $pid
+		cmp "$BATS_TEST_TMPDIR/half" <(dd if="$model" bs=32k skip=$((b * 2 + 1)) count=1 status=none)
+		reads=$((reads + 1))
+	done
+	[ $reads -ge 3 ]
+	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 good; done
 	late 4
 }
 

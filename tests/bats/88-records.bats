@@ -102,6 +102,31 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 	[ "$(recorded 0)" = "3 ooofofoo" ]
 }
 
+# A record that does not count, as no other member has it, is of a generation that no other states
+# may have then.
+@test "states that one member alone has recorded are not taken for others" {
+	own_metadata
+	fusion pool stop t-pool
+	dd if=/dev/mapper/t-meta of="$BATS_TEST_TMPDIR/old" bs=1M iflag=direct status=none
+	dd if=/dev/mapper/t-m0 of="$BATS_TEST_TMPDIR/record" bs=4k skip=64 count=1 iflag=direct status=none
+	start
+	message fail 3
+	fusion pool stop t-pool
+	[ "$(generations)" = "2 2 2 1 2 2 2 2" ]
+	dd if="$BATS_TEST_TMPDIR/old" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+	for i in 0 1 2 4 6 7; do
+		for copy in 64 192; do
+			dd if="$BATS_TEST_TMPDIR/record" of="/dev/mapper/t-m$i" bs=4k seek=$copy oflag=direct status=none
+		done
+	done
+	away 6
+	start
+	[ "$(states)" = oooooomo ]
+	fusion pool stop t-pool
+	back 6
+	[ "$(generations)" = "4 4 4 4 4 4 1 4" ]
+}
+
 @test "a member that cannot record has failed, too" {
 	own_metadata
 	failing writes 2

@@ -613,3 +613,32 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 		[ "$(sum 0)" = "$before" ]
 	done
 }
+
+@test "an SSD that hangs as it is to be used again" {
+	own_metadata
+	message set hang_ms 1000
+	message fail 3
+	udevadm settle
+	dmsetup message ssd3 0 hold reads
+	run ! message readd 3
+	log_has "member 3, $(device 3), hangs: try again"
+	[ "$(states)" = ooofoooo ]
+	held 1
+	# what does not end by itself ends when the pool is suspended
+	release
+	message set hang_ms 0
+	dmsetup message ssd3 0 hold reads
+	message readd 3 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	dm suspend t-pool 3>&- &
+	wait_for 20 ended $pid
+	wait $pid && false
+	release
+	wait $!
+	dm resume t-pool
+	message readd 3
+	message set paused 0
+	message rebuild
+	[ "$(states)" = oooooooo ]
+}

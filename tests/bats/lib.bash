@@ -358,10 +358,13 @@ counter() {
 	echo "${all%% *}"
 }
 
-# states: of the members, a letter each.
+# What the kernel calls member $1.
+device() { echo "dm-$(dmsetup info -c --noheadings -o minor "t-m$1")"; }
+
+# states: of the members, a letter each; failing is F.
 states() {
-	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failed|missing|returning)$/)
-		printf "%s", substr($(i + 1), 1, 1) } END { print "" }'
+	status | awk '{ for (i = 1; i < NF; i++) if ($i ~ /:|^-$/ && $(i + 1) ~ /^(ok|failing|kept|failed|missing|returning)$/)
+		printf "%s", $(i + 1) == "failing" ? "F" : substr($(i + 1), 1, 1) } END { print "" }'
 }
 states_are() { [ "$(states)" = "$1" ]; }
 

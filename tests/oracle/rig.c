@@ -178,6 +178,18 @@ static u64 counter(const char *text, const char *name)
 	return found ? strtoull(found + strlen(pattern), NULL, 10) : 0;
 }
 
+/* How rig_status.states has it, if @word is the state of a member. */
+static char state_letter(const char *word)
+{
+	static const char *const in[] = { "ok", "failing", "kept", "returning" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(in) / sizeof(in[0]); i++)
+		if (!strcmp(word, in[i]))
+			return 'o';
+	return !strcmp(word, "failed") || !strcmp(word, "missing") ? *word : '\0';
+}
+
 int rig_status(struct rig_status *s)
 {
 	static char text[16384];
@@ -205,9 +217,8 @@ int rig_status(struct rig_status *s)
 	s->new_patch = counter(text, "new_patch");
 	s->large = counter(text, "large");
 	for (word = strtok(text, " "); word; word = strtok(NULL, " "))
-		if ((!strcmp(word, "ok") || !strcmp(word, "failed") || !strcmp(word, "missing")) &&
-		    i < sizeof(s->states) - 1)
-			s->states[i++] = *word;
+		if (state_letter(word) && i < sizeof(s->states) - 1)
+			s->states[i++] = state_letter(word);
 	return 0;
 }
 
