@@ -41,9 +41,14 @@ static int discard_block(struct fusion_volume *v, u64 block)
 	struct fusion_epoch_shard *shard;
 	struct fusion_update u;
 	unsigned long flags;
-	int r;
+	int r = 0;
 
-	r = fusion_volume_prepare(v, block, FUSION_UPDATE_ENTRY, &u);
+	if (!fusion_pool_writable(pool))
+		return -EIO;
+	if (fusion_commit_crowded(pool))
+		r = fusion_commit(pool);
+	if (!r)
+		r = fusion_volume_prepare(v, block, FUSION_UPDATE_ENTRY, &u);
 	if (r)
 		return r;
 	shard = fusion_epoch_enter(&pool->epochs, &flags);
@@ -65,16 +70,9 @@ static int discard_advance(struct fusion_io *io, u64 end)
 	struct fusion_pool *pool = v->pool;
 	int r;
 
-	if (!fusion_pool_writable(pool))
-		return -EIO;
 	r = discard_next(v, &io->block, end);
 	if (r || io->block == end)
 		return r;
-	if (fusion_commit_crowded(pool)) {
-		r = fusion_commit(pool);
-		if (r)
-			return r;
-	}
 	if (!fusion_hold_take(&pool->locks, &io->hold, fusion_block_key(v->id, io->block),
 			      FUSION_HOLD_EXCLUSIVE, discard_granted))
 		return -EINPROGRESS;

@@ -56,9 +56,13 @@ static void members_give_up(struct members_io *io, u64 hung, u64 failed)
 	for (; hung; hung &= hung - 1) {
 		struct fusion_member *m = &pool->member[fusion_ctz64(hung)];
 		u64 with = failed | 1ULL << fusion_ctz64(hung);
+		/*
+		 * If its cache is lost with it none that is failing can be done without.  Of one
+		 * that is to be used again nothing is lost.
+		 */
+		u64 failing = fusion_member_out(m) ? 0 : fusion_failures_failing(pool);
 
-		/* if its cache is lost with it none that is failing can be kept for it */
-		if (!fusion_failures_bear(pool, with | fusion_failures_failing(pool))) {
+		if (!fusion_failures_bear(pool, with | failing)) {
 			fusion_hang_tell(pool, m);
 			continue;
 		}

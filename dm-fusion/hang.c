@@ -169,9 +169,12 @@ void fusion_hang_let_go(struct fusion_pool *pool)
 	wake_up_all(&pool->hang.wait);
 }
 
-void fusion_hang_returns(struct fusion_member *m, bool returns)
+void fusion_hang_returns(struct fusion_pool *pool, unsigned int i, bool returns)
 {
-	WRITE_ONCE(m->hang.returning, returns);
+	spin_lock_irq(&pool->hang.lock);
+	pool->hang.hung &= ~(1ULL << i);
+	spin_unlock_irq(&pool->hang.lock);
+	WRITE_ONCE(pool->member[i].hang.returning, returns);
 }
 
 void fusion_hang_forget(struct fusion_member *m)

@@ -78,8 +78,11 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m);
 bool fusion_hang_over(struct fusion_pool *pool, struct fusion_member *m);
 /* Is something left on members that are out?  It may keep blocks for ever.  Any context. */
 bool fusion_hang_left(struct fusion_pool *pool);
-/* @m is out, and is, or is not any more, sent what is to be known, or recorded, to use it again. */
-void fusion_hang_returns(struct fusion_member *m, bool returns);
+/*
+ * Member @i is out, and is, or is not any more, sent what is to be known, or recorded, to use it
+ * again.  That it hung before does not count.  Sleeps.
+ */
+void fusion_hang_returns(struct fusion_pool *pool, unsigned int i, bool returns);
 void fusion_hang_forget(struct fusion_member *m);
 /* What was started with @ticket, and not waited for, has ended.  Any context. */
 void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m, u8 ticket);

@@ -97,7 +97,7 @@ static int return_read(struct fusion_pool *pool, unsigned int i, u8 *uuid, u64 *
 	page = alloc_page(GFP_NOIO);
 	if (!page)
 		return -ENOMEM;
-	fusion_hang_returns(&pool->member[i], true);
+	fusion_hang_returns(pool, i, true);
 	r = fusion_member_read_label(return_read_page, &from, page, &why);
 	if (!r) {
 		label = page_address(page);
@@ -108,7 +108,7 @@ static int return_read(struct fusion_pool *pool, unsigned int i, u8 *uuid, u64 *
 	} else if (!from.given_up) {
 		DMERR("%s: member %u, %pg: label %s", fusion_pool_name(pool), i, bdev, why);
 	}
-	fusion_hang_returns(&pool->member[i], false);
+	fusion_hang_returns(pool, i, false);
 	__free_page(page);
 	if (!from.given_up)
 		return r;
@@ -249,9 +249,9 @@ static int return_begin(struct fusion_pool *pool, unsigned int i, const u8 *uuid
 	super->member[i] = FUSION_MEMBER_RETURNING;
 	super->lost &= ~(1ULL << i);
 	super->states_generation++;
-	fusion_hang_returns(&pool->member[i], true);
+	fusion_hang_returns(pool, i, true);
 	r = fusion_failures_commit(pool);
-	fusion_hang_returns(&pool->member[i], false);
+	fusion_hang_returns(pool, i, false);
 	if (r)
 		return r;
 	/* it could not record that */

@@ -279,7 +279,7 @@ disk_is_there() {
 	done
 	[ $failed -gt 0 ]
 	[ $failed -lt 16 ]
-	[ "$(states) $(mode)" = "ofoofooo rw" ]
+	[ "$(states) $(mode)" = "ofoofoko rw" ]
 	as_written
 	failing writes 1 4
 	write_all_kinds

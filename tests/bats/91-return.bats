@@ -624,6 +624,15 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	log_has "member 3, $(device 3), hangs: try again"
 	[ "$(states)" = ooofoooo ]
 	held 1
+	# that it did does not count when it does not
+	release
+	message set hang_ms 600000
+	message readd 3
+	message rebuild
+	message fail 3
+	message set hang_ms 1000
+	dmsetup message ssd3 0 hold reads
+	run ! message readd 3
 	# what does not end by itself ends when the pool is suspended
 	release
 	message set hang_ms 0
@@ -641,4 +650,30 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	message set paused 0
 	message rebuild
 	[ "$(states)" = oooooooo ]
+}
+
+# Nothing is at home on the one that is to be used again: it is given up, whoever else fails.
+@test "an SSD hangs as it records that it is used again, and another fails" {
+	own_metadata
+	fusion volume create t-pool v0 --size 4M >/dev/null
+	message fail 3
+	udevadm settle
+	message set hang_ms 0
+	dmsetup message ssd3 0 hold writes
+	message readd 3 2>/dev/null 3>&- &
+	pid=$!
+	wait_for 20 held 1
+	failing writes 5
+	random 1024 | dd of=/dev/mapper/t-pool-v0 bs=4M iflag=fullblock oflag=direct status=none 3>&- &
+	other=$!
+	wait_for 20 states_are ooofoFoo
+	message set hang_ms 1000
+	wait_for 20 ended $pid
+	wait $pid && false
+	[[ $(states) == ooofo[Fk]oo ]]
+	wait $other || :
+	[ "$(states)" = ooofokoo ]
+	release
+	failing writes
+	[ "$(mode)" = rw ]
 }
