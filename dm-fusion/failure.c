@@ -535,6 +535,9 @@ const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
 	case FUSION_MEMBER_KEPT:
 		return "kept";
 	case FUSION_MEMBER_OUT:
+		/* not yet, as that is being recorded */
+		if (state == FUSION_MEMBER_RETURNING)
+			return "returning";
 		return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
 	case FUSION_MEMBER_IN:
 		break;
