@@ -86,6 +86,12 @@ struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t op
 	return io;
 }
 
+/* May who submits it wait?  A flush of a device without a cache the block layer itself answers. */
+static bool private_may_wait(const struct fusion_private *io)
+{
+	return bio_sectors(&io->bio) || bdev_write_cache(io->bio.bi_bdev);
+}
+
 static void private_send(struct work_struct *work)
 {
 	struct fusion_private *io = container_of(work, struct fusion_private, work);
@@ -104,11 +110,13 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	list_add_tail(&io->list, &m->private);
 	spin_unlock_irq(&m->private_lock);
 	/* a record also to one that is out, and is used again when it has that */
-	if (io->commit) {
+	if (!io->commit) {
+		fusion_member_submit(m, &io->bio);
+	} else if (private_may_wait(io)) {
 		INIT_WORK(&io->work, private_send);
 		queue_work(io->pool->send_wq, &io->work);
 	} else {
-		fusion_member_submit(m, &io->bio);
+		submit_bio_noacct(&io->bio);
 	}
 }
 
