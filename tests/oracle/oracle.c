@@ -778,6 +778,29 @@ static void do_zeroes(struct thread *t, unsigned int device)
 	count_zeroes++;
 }
 
+/*
+ * What was read is wrong: is it there, or was it read from elsewhere?  Under the lock, so that
+ * nothing else begins meanwhile.
+ */
+static void read_again(struct thread *t, unsigned int device, u64 start, u64 pages, u64 began)
+{
+	unsigned int before = errors;
+	u64 i;
+
+	printf("    of a read of %" PRIu64 " pages from page %" PRIu64 " on; the same read again:\n",
+	       pages, start);
+	memset(t->buffer, UNREAD, pages * PAGE);
+	if (pread(dev[device].fd, t->buffer, pages * PAGE, start * PAGE) !=
+	    (ssize_t)(pages * PAGE)) {
+		printf("    %s\n", strerror(errno));
+		return;
+	}
+	for (i = 0; i < pages; i++)
+		check_read(device, start + i, t->buffer + i * PAGE, began);
+	if (errors == before)
+		printf("    it is right\n");
+}
+
 static void do_read(struct thread *t, unsigned int device)
 {
 	struct device *d = &dev[device];
@@ -802,7 +825,7 @@ static void do_read(struct thread *t, unsigned int device)
 		for (i = 0; i < pages; i++)
 			check_read(device, start + i, t->buffer + i * PAGE, began);
 	if (errors)
-		printf("    of a read of %" PRIu64 " pages from page %" PRIu64 " on\n", pages, start);
+		read_again(t, device, start, pages, began);
 	read_issued[t->index] = NEVER;
 	if (errors)
 		stop_because("contract broken", 0);
