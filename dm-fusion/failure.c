@@ -528,21 +528,18 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
 {
 	enum fusion_member_state state = fusion_md_super(pool->md)->member[i];
+	enum fusion_member_use use = READ_ONCE(pool->member[i].use);
 
-	switch (READ_ONCE(pool->member[i].use)) {
-	case FUSION_MEMBER_FAILING:
+	if (use == FUSION_MEMBER_FAILING)
 		return "failing";
-	case FUSION_MEMBER_KEPT:
+	if (use == FUSION_MEMBER_KEPT)
 		return "kept";
-	case FUSION_MEMBER_OUT:
-		/* not yet, as that is being recorded */
-		if (state == FUSION_MEMBER_RETURNING)
-			return "returning";
-		return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
-	case FUSION_MEMBER_IN:
-		break;
-	}
-	return state == FUSION_MEMBER_RETURNING ? "returning" : "ok";
+	/* also while that is being recorded, and it is not used yet */
+	if (state == FUSION_MEMBER_RETURNING)
+		return "returning";
+	if (use == FUSION_MEMBER_IN)
+		return "ok";
+	return state == FUSION_MEMBER_FAILED ? "failed" : "missing";
 }
 
 void fusion_failures_init(struct fusion_pool *pool)
