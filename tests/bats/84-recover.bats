@@ -145,7 +145,7 @@ read_a_lot() {
 	flush
 	suspend_meta
 	letter a 196608
-	find_ssd
+	find_ssd 0
 	failing reads "$ssd"
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=4k count=1 iflag=direct status=none 3>&- &
 	pid=$!

@@ -136,9 +136,12 @@ pages_other() {
 		write $((b * 16)) 1
 	done
 	flush
+	# holds a block of two, and is not the one with the metadata
+	find_ssd 15
+	[ "$ssd" -ne 7 ] || find_ssd 31
 	restart rw 4
-	dmsetup message ssd2 0 bad 0 $((member_sectors / 8))
-	dmsetup message ssd2 0 hold writes
+	dmsetup message "ssd$ssd" 0 bad 0 $((member_sectors / 8))
+	dmsetup message "ssd$ssd" 0 hold writes
 	cmp -n 1M "$model" <(dd if=/dev/mapper/t-v0 bs=1M count=1 iflag=direct status=none) 3>&- &
 	pid=$!
 	# a page is written again
@@ -148,11 +151,12 @@ pages_other() {
 	message convert 3>&- &
 	merge=$!
 	wait_for 20 tasks_in fusion_grace_wait_hurried 1
-	failing writes 2
+	failing writes "$ssd"
 	release
 	wait $pid
 	wait $merge
-	[ "$(states)" = oofooooo ]
+	all=oooooooo
+	[ "$(states)" = "${all:0:ssd}f${all:ssd+1}" ]
 }
 
 @test "a pool is started without SSDs" {

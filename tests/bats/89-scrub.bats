@@ -78,7 +78,7 @@ same_from_all() {
 	volume 0 4
 	letter a 196608
 	flush
-	find_ssd
+	find_ssd 0
 	bad "$ssd" 0 $((member_sectors / 8))
 	dmsetup message "ssd$ssd" 0 hold reads
 	message scrub 3>&- &

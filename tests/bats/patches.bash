@@ -120,12 +120,12 @@ read_what_can_be() {
 # Each three blocks in a row are in one stripe.
 in_stripes() { dd if="$model" of=/dev/mapper/t-v0 bs=192k count=21 oflag=direct iflag=fullblock status=none; }
 
-# The SSD that page 0 of t-v0 is read from, in $ssd.
+# find_ssd PAGE: the SSD that this page of t-v0 is read from, in $ssd.
 find_ssd() {
 	local held pid
 	udevadm settle
 	hold reads
-	dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count=1 iflag=direct status=none 3>&- &
+	dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count=1 skip="$1" iflag=direct status=none 3>&- &
 	pid=$!
 	wait_for 20 held 1
 	held=$(dmsetup status "${ssds[@]}")
