@@ -536,7 +536,7 @@ const char *fusion_failure_state(const struct fusion_pool *pool, unsigned int i)
 		return "kept";
 	/* also while that is being recorded, and it is not used yet */
 	if (state == FUSION_MEMBER_RETURNING)
-		return "returning";
+		return pool->failures.absent >> i & 1 ? "missing" : "returning";
 	if (use == FUSION_MEMBER_IN)
 		return "ok";
 	return state == FUSION_MEMBER_FAILED ? "failed" : "missing";

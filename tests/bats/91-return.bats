@@ -125,6 +125,27 @@ write_all_kinds() {
 	parity_fits
 }
 
+@test "an SSD that was returning is missing, and cannot be done without" {
+	spares=3
+	make_pool
+	volume 0 4 2 2
+	for i in 2 3 5; do
+		message fail "$i"
+		message rebuild
+	done
+	message set paused 1
+	message replace 2
+	# half of them would be out without it
+	message fail 6
+	[ "$(states)" = oorfoffo ]
+	missing=2
+	restart ro 4
+	[ "$(states)" = oomfoffo ]
+	missing=
+	restart rw 4
+	[ "$(states)" = oorfoffo ]
+}
+
 returning() { [[ "$(states)" = *r* ]]; }
 all_ok() { [ "$(states)" = oooooooo ]; }
 some_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
