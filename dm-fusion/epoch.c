@@ -193,7 +193,8 @@ void fusion_grace_start(struct fusion_grace *g)
 	unsigned int old = g->current_ref;
 
 	g->draining = true;
-	WRITE_ONCE(g->current_ref, !old);
+	/* pairs with fusion_grace_enter() */
+	smp_store_release(&g->current_ref, !old);
 	percpu_ref_kill(&g->ref[old].ref);
 }
 

@@ -183,10 +183,12 @@ static inline unsigned int fusion_grace_enter(struct fusion_grace *g)
 	/*
 	 * The count of the index that was read cannot drain and be made live
 	 * again before this section ends.  If it is killed in between, the
-	 * other one is live.
+	 * other one is live.  What is looked up after this is no older than
+	 * the index: who finds the new one does not find what left the map
+	 * before the period that waits for the old one.
 	 */
 	rcu_read_lock();
-	i = READ_ONCE(g->current_ref);
+	i = smp_load_acquire(&g->current_ref);
 	while (unlikely(!percpu_ref_tryget_live_rcu(&g->ref[i].ref)))
 		i = !i;
 	rcu_read_unlock();
