@@ -22,20 +22,15 @@ static void passdown_put(struct fusion_passdown *p)
 		complete(&p->done);
 }
 
-/* Member @pm of the pool, of which *@m is set. */
-static struct fusion_pool *passdown_of(struct fusion_passdown_member *pm,
-				       struct fusion_member **m)
+static struct fusion_member *passdown_member(const struct fusion_passdown_member *pm)
 {
-	struct fusion_pool *pool = pm->pool;
-
-	*m = &pool->member[pm - pool->passdown.member];
-	return pool;
+	return &pm->pool->member[pm - pm->pool->passdown.member];
 }
 
 static void passdown_end(struct fusion_passdown_member *pm, blk_status_t status)
 {
-	struct fusion_member *m;
-	struct fusion_pool *pool = passdown_of(pm, &m);
+	struct fusion_member *m = passdown_member(pm);
+	struct fusion_pool *pool = pm->pool;
 
 	if (!xchg(&pm->under_way, false)) {
 		fusion_hang_late(pool, m, pm->ticket);
@@ -67,13 +62,12 @@ static void passdown_send(struct work_struct *work)
 {
 	struct fusion_passdown_member *pm =
 		container_of(work, struct fusion_passdown_member, work);
+	struct block_device *bdev = passdown_member(pm)->bdev;
 	struct bio *bio = NULL;
-	struct fusion_member *m;
 	int r;
 
-	passdown_of(pm, &m);
 	/* cut as the device wants it: this is the last of a chain */
-	r = __blkdev_issue_discard(m->bdev, pm->sector, pm->sectors, GFP_NOIO, &bio);
+	r = __blkdev_issue_discard(bdev, pm->sector, pm->sectors, GFP_NOIO, &bio);
 	if (!bio) {
 		passdown_end(pm, errno_to_blk_status(r ?: -ENOMEM));
 		return;
