@@ -12,7 +12,7 @@
 /* On the stack of who waits; the masks under hang.lock. */
 struct members_io {
 	struct fusion_pool *pool;
-	u64 left, failed;
+	u64 left, failed, abandoned;
 	u8 index[FUSION_MAX_MEMBERS];	/* the number of each: what its I/O knows */
 };
 
@@ -27,6 +27,8 @@ static void members_end(void *owner, blk_status_t status, bool abandoned)
 	io->left &= ~(1ULL << *index);
 	if (status)
 		io->failed |= 1ULL << *index;
+	if (abandoned)
+		io->abandoned |= 1ULL << *index;
 	/* with the lock: @io is gone when who waits has it */
 	wake_up_all(&pool->hang.wait);
 	spin_unlock_irqrestore(&pool->hang.lock, flags);
@@ -38,8 +40,7 @@ static void members_submit(struct members_io *io, unsigned int i, blk_opf_t opf,
 	struct fusion_private *p;
 
 	io->index[i] = i;
-	p = fusion_private_get(io->pool, REQ_OP_WRITE | REQ_SYNC | opf, members_end,
-			       &io->index[i]);
+	p = fusion_private_get(io->pool, opf | REQ_SYNC, members_end, &io->index[i]);
 	p->commit = true;
 	if (page) {
 		p->bio.bi_iter.bi_sector = sector;
@@ -116,7 +117,7 @@ u64 fusion_members_flush(struct fusion_pool *pool)
 	}
 	/* the marks are clear before the flushes are issued */
 	smp_mb();
-	failed = members_write(pool, dirty, 0, REQ_PREFLUSH, NULL, 0);
+	failed = members_write(pool, dirty, 0, REQ_OP_WRITE | REQ_PREFLUSH, NULL, 0);
 	for (left = failed; left; left &= left - 1) {
 		struct fusion_member *m = &pool->member[fusion_ctz64(left)];
 
@@ -130,8 +131,30 @@ u64 fusion_members_write_record(struct fusion_pool *pool, u64 which, struct page
 {
 	u64 failed;
 
-	failed = members_write(pool, which, 0, REQ_FUA, record,
+	failed = members_write(pool, which, 0, REQ_OP_WRITE | REQ_FUA, record,
 			       FUSION_RECORD_COPY0 >> SECTOR_SHIFT);
-	return failed & members_write(pool, which, failed, REQ_FUA, record,
+	return failed & members_write(pool, which, failed, REQ_OP_WRITE | REQ_FUA, record,
 				      FUSION_RECORD_COPY1 >> SECTOR_SHIFT);
+}
+
+int fusion_member_read_page(struct fusion_pool *pool, unsigned int i, sector_t sector,
+			    struct page *page)
+{
+	struct members_io io = { .pool = pool, .left = 1ULL << i };
+
+	members_submit(&io, i, REQ_OP_READ, page, sector);
+	spin_lock_irq(&pool->hang.lock);
+	wait_event_lock_irq(pool->hang.wait, !io.left || io.left & pool->hang.hung ||
+			    !READ_ONCE(pool->active), pool->hang.lock);
+	if (io.left) {
+		spin_unlock_irq(&pool->hang.lock);
+		fusion_private_abandon(&pool->member[i], true);
+		spin_lock_irq(&pool->hang.lock);
+		/* or who ended it meanwhile has not been here */
+		wait_event_lock_irq(pool->hang.wait, !io.left, pool->hang.lock);
+	}
+	spin_unlock_irq(&pool->hang.lock);
+	if (io.abandoned)
+		return -ETIMEDOUT;
+	return io.failed ? -EIO : 0;
 }

@@ -7,9 +7,9 @@
 
 #include "commit.h"
 #include "failure.h"
+#include "flush.h"
 #include "hang.h"
 #include "mode.h"
-#include "private.h"
 #include "return.h"
 #include "spare.h"
 
@@ -24,59 +24,19 @@
 struct return_from {
 	struct fusion_pool *pool;
 	unsigned int member;
-	bool ended;			/* the read; under hang.lock */
-	blk_status_t status;
 	bool given_up;			/* one was, and its page may change */
 };
-
-static void return_read_end(void *owner, blk_status_t status, bool abandoned)
-{
-	struct return_from *from = owner;
-	struct fusion_pool *pool = from->pool;
-	unsigned long flags;
-
-	spin_lock_irqsave(&pool->hang.lock, flags);
-	from->status = status;
-	from->given_up = abandoned;
-	from->ended = true;
-	/* with the lock: @from is gone when who waits has it */
-	wake_up_all(&pool->hang.wait);
-	spin_unlock_irqrestore(&pool->hang.lock, flags);
-}
-
-/* Wait for it, unless the member hangs or the pool stops: then it is given up. */
-static void return_read_wait(struct return_from *from)
-{
-	struct fusion_pool *pool = from->pool;
-
-	spin_lock_irq(&pool->hang.lock);
-	wait_event_lock_irq(pool->hang.wait, from->ended ||
-			    pool->hang.hung >> from->member & 1 ||
-			    !READ_ONCE(pool->active), pool->hang.lock);
-	if (!from->ended) {
-		spin_unlock_irq(&pool->hang.lock);
-		fusion_private_abandon(&pool->member[from->member], true);
-		spin_lock_irq(&pool->hang.lock);
-		wait_event_lock_irq(pool->hang.wait, from->ended, pool->hang.lock);
-	}
-	spin_unlock_irq(&pool->hang.lock);
-}
 
 static int return_read_page(void *owner, sector_t sector, struct page *page)
 {
 	struct return_from *from = owner;
-	struct fusion_private *p;
+	int r;
 
 	if (from->given_up)
 		return -ETIMEDOUT;
-	from->ended = false;
-	p = fusion_private_get(from->pool, REQ_OP_READ | REQ_SYNC, return_read_end, from);
-	p->commit = true;
-	p->bio.bi_iter.bi_sector = sector;
-	__bio_add_page(&p->bio, page, FUSION_LABEL_BYTES, 0);
-	fusion_private_submit(p, &from->pool->member[from->member]);
-	return_read_wait(from);
-	return blk_status_to_errno(from->status);
+	r = fusion_member_read_page(from->pool, from->member, sector, page);
+	from->given_up = r == -ETIMEDOUT;
+	return r;
 }
 
 /*
