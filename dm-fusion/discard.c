@@ -58,26 +58,19 @@ static int discard_block(struct fusion_volume *v, u64 block)
 	return 0;
 }
 
-static void discard_granted(struct fusion_hold *hold);
+static void discard_work(struct work_struct *work);
 
 /*
- * To the next block that is mapped, and its hold, or to @end.  -EINPROGRESS: discard_granted()
- * goes on.
+ * To the next block that is mapped, and its hold, or to @end.  -EINPROGRESS: another worker goes
+ * on, as those that are here are needed by who has the hold.
  */
 static int discard_advance(struct fusion_io *io, u64 end)
 {
-	struct fusion_volume *v = io->volume;
-	struct fusion_pool *pool = v->pool;
-	int r;
+	int r = discard_next(io->volume, &io->block, end);
 
-	r = discard_next(v, &io->block, end);
 	if (r || io->block == end)
 		return r;
-	if (!fusion_hold_take(&pool->locks, &io->hold, fusion_block_key(v->id, io->block),
-			      FUSION_HOLD_EXCLUSIVE, discard_granted))
-		return -EINPROGRESS;
-	io->held = true;
-	return 0;
+	return fusion_hold_or_defer(io, discard_work) ? 0 : -EINPROGRESS;
 }
 
 /* From io->block on, which is held, or not. */
@@ -96,20 +89,10 @@ static void discard_work(struct work_struct *work)
 			break;
 		r = discard_block(io->volume, io->block);
 		fusion_unhold(io);
-		io->held = false;
 		io->block++;
 		cond_resched();
 	}
 	fusion_end(io->bio, errno_to_blk_status(r));
-}
-
-/* Those who wait for holds have no workers: these are needed by others. */
-static void discard_granted(struct fusion_hold *hold)
-{
-	struct fusion_io *io = container_of(hold, struct fusion_io, hold);
-
-	io->held = true;
-	fusion_defer(io, io->volume->pool->slow_wq, discard_work);
 }
 
 int fusion_discard_map(struct fusion_io *io)

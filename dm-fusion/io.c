@@ -25,16 +25,25 @@ static void io_granted(struct fusion_hold *hold)
 {
 	struct fusion_io *io = container_of(hold, struct fusion_io, hold);
 
+	io->held = true;
 	queue_work(io->volume->pool->slow_wq, &io->work);
+}
+
+bool fusion_hold_or_defer(struct fusion_io *io, work_func_t fn)
+{
+	INIT_WORK(&io->work, fn);
+	if (!fusion_hold_take(&io->volume->pool->locks, &io->hold,
+			      fusion_block_key(io->volume->id, io->block),
+			      FUSION_HOLD_EXCLUSIVE, io_granted))
+		return false;
+	io->held = true;
+	return true;
 }
 
 void fusion_defer_held(struct fusion_io *io, work_func_t fn)
 {
-	INIT_WORK(&io->work, fn);
-	if (fusion_hold_take(&io->volume->pool->locks, &io->hold,
-			     fusion_block_key(io->volume->id, io->block),
-			     FUSION_HOLD_EXCLUSIVE, io_granted))
-		io_granted(&io->hold);
+	if (fusion_hold_or_defer(io, fn))
+		queue_work(io->volume->pool->slow_wq, &io->work);
 }
 
 int fusion_volume_prepare(struct fusion_volume *v, u64 block,

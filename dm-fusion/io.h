@@ -121,12 +121,20 @@ static inline void fusion_defer(struct fusion_io *io,
 }
 
 /*
- * The same in slow_wq, with the exclusive hold of io->block, which is taken by then; fusion_unhold()
- * gives it back.  Nobody waits there for a hold that another who waits for a worker may have.
+ * Take the exclusive hold of io->block.  True: it is held.  False: @fn continues with @io, and
+ * with the hold, in a worker of slow_wq.  Nobody waits there for a hold that another who waits for
+ * a worker may have.  Any context.
  */
+bool fusion_hold_or_defer(struct fusion_io *io, work_func_t fn);
+/* The same, but in such a worker at any rate. */
 void fusion_defer_held(struct fusion_io *io, work_func_t fn);
+
+/* Give @io's hold back, if it has one.  Any context. */
 static inline void fusion_unhold(struct fusion_io *io)
 {
+	if (!io->held)
+		return;
+	io->held = false;
 	fusion_hold_drop(&io->volume->pool->locks, &io->hold);
 }
 

@@ -75,17 +75,9 @@ static void write_granted(struct fusion_hold *hold)
 	write_defer(io);
 }
 
-static void write_unhold(struct fusion_io *io)
-{
-	if (!io->held)
-		return;
-	io->held = false;
-	fusion_hold_drop(&io->volume->pool->locks, &io->hold);
-}
-
 static int write_fail(struct fusion_io *io, blk_status_t status)
 {
-	write_unhold(io);
+	fusion_unhold(io);
 	io->kind = FUSION_IO_OTHER;
 	fusion_end(io->bio, status);
 	return DM_MAPIO_SUBMITTED;
@@ -104,7 +96,7 @@ static void write_wait_failed(struct fusion_waiter *w, blk_status_t status)
 /* The hold would be in the way of others. */
 static void write_let_go(struct fusion_io *io)
 {
-	write_unhold(io);
+	fusion_unhold(io);
 	io->waiter.retry = write_retry;
 	io->waiter.fail = write_wait_failed;
 }
@@ -354,7 +346,7 @@ static void write_absorb_work(struct work_struct *work)
 
 static int write_absorb(struct fusion_io *io)
 {
-	write_unhold(io);
+	fusion_unhold(io);
 	fusion_defer_held(io, write_absorb_work);
 	return DM_MAPIO_SUBMITTED;
 }
@@ -561,7 +553,7 @@ static int write_try(struct fusion_io *io, bool may_block)
 		return write_in_place(io, &t, gfp);
 	if (io->hold.pages != FUSION_HOLD_EXCLUSIVE) {
 		/* it was there when we looked first, and has been moved */
-		write_unhold(io);
+		fusion_unhold(io);
 		return -EAGAIN;
 	}
 	if (unlikely(t.missed))
@@ -660,7 +652,7 @@ static void write_failed_work(struct work_struct *work)
 	} else {
 		fusion_pool_set_mode(pool, FUSION_RO);
 	}
-	write_unhold(io);
+	fusion_unhold(io);
 	io->kind = FUSION_IO_OTHER;
 	fusion_end(io->bio, io->status);
 }
@@ -724,7 +716,7 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 		fusion_defer(io, pool->io_wq, write_failed_work);
 		return DM_ENDIO_INCOMPLETE;
 	}
-	write_unhold(io);
+	fusion_unhold(io);
 	if (unlikely(io->commit) && !*status) {
 		fusion_commit_then_end(pool, io->bio);
 		return DM_ENDIO_INCOMPLETE;
