@@ -69,6 +69,11 @@ until_two_hang() {
 	held 2
 	message set hang_ms $ms
 }
+# read_block BLOCK [FILE], as one of $pids.
+read_block() {
+	dd if=/dev/mapper/t-v0 of="${2:-/dev/null}" bs=64k count=1 skip="$1" iflag=direct status=none 3>&- &
+	pids+=($!)
+}
 block_of() { dd if="$1" bs=64k count=1 skip="$2" status=none; }
 
 # What is done after the SSDs that hang have failed, without these.
@@ -193,12 +198,8 @@ pids=()
 	hang_volume 8
 	hang reads 2
 	cp "$model" "$BATS_TEST_TMPDIR/before"
-	read_block() {
-		dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/block$1" bs=64k count=1 skip="$1" iflag=direct \
-			status=none 3>&- &
-		pids+=($!)
-	}
-	until_two_hang read_block {0..127}
+	keep_block() { read_block "$1" "$BATS_TEST_TMPDIR/block$1"; }
+	until_two_hang keep_block {0..127}
 	wait_for 20 states_are oofooooo
 	hung=$(held_count)
 	# more than fits if nothing becomes free
@@ -292,10 +293,6 @@ full() {
 }
 sent() { tasks_in ssdsim_map "$1"; }
 
-read_block() {
-	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$1" iflag=direct status=none 3>&- &
-	pids+=($!)
-}
 held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 
 @test "a flush does not wait for an SSD that takes nothing any more" {
