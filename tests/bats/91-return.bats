@@ -530,10 +530,14 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 @test "an SSD is not back before who copies pages has read them" {
 	raid_volume 4
 	message fail 5
-	write 0 3
-	udevadm settle
+	# patches that are not read from the one with the metadata
+	for b in {0..40}; do
+		write $((b * 16)) 3
+		find_ssd $((b * 16))
+		[ "$ssd" -eq 7 ] || break
+	done
 	for i in {0..6}; do dmsetup message "ssd$i" 0 hold reads; done
-	write 3 2 3>&- &
+	write $((b * 16 + 3)) 2 3>&- &
 	writer=$!
 	wait_for 20 held 1
 	message replace 5 3>&- &
