@@ -14,6 +14,9 @@
 /* Attempts after which a set is frozen. */
 #define ATTEMPTS	2
 
+/* How long a set waits for a volume's deletion before others are looked at again. */
+#define DELETION_WAIT	(HZ / 10)
+
 /* Tops looked at under the commit mutex at a time. */
 #define LOAD_STEP	256
 
@@ -104,7 +107,8 @@ static int convert_steps(struct fusion_move *m, struct fusion_set *set)
 
 /*
  * The blocks whose primaries are in @set.  All of them: a stripe that is sealed
- * without one would have no parity for it.
+ * without one would have no parity for it.  -ESTALE: what is of a volume that is being deleted,
+ * m->wait, does not move, and is live by the metadata until its deletion comes to it.
  */
 static int convert_find(struct fusion_move *m, const struct fusion_set *set)
 {
@@ -113,10 +117,14 @@ static int convert_find(struct fusion_move *m, const struct fusion_set *set)
 
 	m->to = set->stripe[0];
 	for (i = 0; i < set->class->d; i++) {
-		if (set->owner[i] == FUSION_NO_OWNER ||
-		    !fusion_move_set(m, i, set->owner[i],
-				     fusion_place(m->to, i)))
+		if (set->owner[i] == FUSION_NO_OWNER)
 			continue;
+		if (!fusion_move_set(m, i, set->owner[i], fusion_place(m->to, i))) {
+			m->wait = set->owner[i] >> FUSION_BLOCK_BITS;
+			if (fusion_volume_deleting(m->pool, m->wait))
+				return -ESTALE;
+			continue;
+		}
 		r = fusion_move_there(m, i);
 		if (r < 0)
 			return r;
@@ -189,7 +197,10 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 		atomic64_inc(&stats->done);
 		return 0;
 	}
-	if (r == -EBUSY) {
+	if (r == -EBUSY || r == -ESTALE) {
+		/* others first, and then nothing else may be left */
+		if (r == -ESTALE && set->given_up)
+			fusion_volume_wait_deleted(pool, m->wait, DELETION_WAIT);
 		set->given_up++;
 		atomic64_inc(&stats->given_up);
 	}
@@ -201,7 +212,7 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 	fusion_sets_give_back(&pool->space, set);
 	if (r == -EAGAIN)
 		return -EIO;
-	return r == -EBUSY || r == -ENODATA ? 0 : r;
+	return r == -EBUSY || r == -ESTALE || r == -ENODATA ? 0 : r;
 }
 
 /* ---- the table after a start ---- */

@@ -333,7 +333,7 @@ struct fusion_pool {
 	/* Volumes: volume-table.c */
 	struct list_head volumes;	/* changed under both locks */
 	spinlock_t volumes_lock;
-	wait_queue_head_t movers_wait;	/* for a volume's to leave */
+	wait_queue_head_t movers_wait;	/* for a volume's to leave, or for its deletion */
 	struct mutex delete_lock;	/* one deletion at a time */
 
 	/* The targets */

@@ -46,6 +46,24 @@ struct fusion_volume *fusion_volume_get(struct fusion_pool *pool, u32 id)
 	return v;
 }
 
+bool fusion_volume_deleting(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
+	unsigned long flags;
+	bool deleting;
+
+	spin_lock_irqsave(&pool->volumes_lock, flags);
+	v = fusion_volume_find(pool, id);
+	deleting = v && v->deleting;
+	spin_unlock_irqrestore(&pool->volumes_lock, flags);
+	return deleting;
+}
+
+void fusion_volume_wait_deleted(struct fusion_pool *pool, u32 id, long time)
+{
+	wait_event_timeout(pool->movers_wait, !fusion_volume_deleting(pool, id), time);
+}
+
 struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id)
 {
 	struct fusion_volume *v, *next = NULL;
@@ -89,6 +107,8 @@ void fusion_volume_remove(struct fusion_volume *v)
 	list_del(&v->list);
 	spin_unlock_irq(&pool->volumes_lock);
 	kfree(v);
+	/* who waits for its deletion */
+	wake_up_all(&pool->movers_wait);
 }
 
 void fusion_volume_set_deleting(struct fusion_volume *v, bool deleting)

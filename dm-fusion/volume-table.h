@@ -29,6 +29,10 @@ struct fusion_volume *fusion_volume_get(struct fusion_pool *pool, u32 id);
 /* As above: that of the lowest id from @id on. */
 struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id);
 void fusion_volume_put(struct fusion_volume *v);
+/* Is that volume being deleted?  What it had may be in the metadata still.  Any context. */
+bool fusion_volume_deleting(struct fusion_pool *pool, u32 id);
+/* Wait until it is not, for @time at most, in jiffies.  Sleeps. */
+void fusion_volume_wait_deleted(struct fusion_pool *pool, u32 id, long time);
 
 /* Under commit_lock: into the table, and out of it, freed. */
 void fusion_volume_add(struct fusion_volume *v);

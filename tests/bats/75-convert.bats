@@ -292,6 +292,42 @@ at_the_flush() {
 	[ "$(space raid) $(space replicated)" = "0 0" ]
 }
 
+sets_tried() { [ $(($(counter converted) + $(counter convert_gave_up) - before)) -ge 3 ]; }
+
+# What it has in a set is live by the metadata until it is deleted there, and parity must cover that.
+@test "sets that a volume has blocks in which is being deleted" {
+	make_pool
+	volume 0 4
+	volume 1 4
+	for i in {0..29}; do
+		random_to 0 $((i * 16)) 16
+		random_to 1 $((i * 16)) 16
+	done
+	flush
+	sum=$(sum 1)
+	dm remove t-v0
+	message set soft_percent 0
+	before=$(($(counter converted) + $(counter convert_gave_up)))
+	suspend_meta
+	# it waits for the commit that says so
+	message delete_volume 0 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_md_commit 1
+	message set paused 0
+	wait_for 20 sets_tried
+	dm resume t-meta
+	wait $pid
+	[ "$(mode)" = rw ]
+	wait_for 20 none_replicated
+	[ "$(sum 1)" = "$sum" ]
+	parity_fits
+	stop_pool
+	start_pool
+	[ "$(mode)" = rw ]
+	volume_device 1 $((4 << 11))
+	[ "$(sum 1)" = "$sum" ]
+}
+
 # A labelled pool with 4 MiB of replicas.
 labelled_pool() {
 	features=
