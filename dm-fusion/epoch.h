@@ -188,6 +188,7 @@ static inline unsigned int fusion_grace_enter(struct fusion_grace *g)
 	 * before the period that waits for the old one.
 	 */
 	rcu_read_lock();
+	/* pairs with fusion_grace_start() */
 	i = smp_load_acquire(&g->current_ref);
 	while (unlikely(!percpu_ref_tryget_live_rcu(&g->ref[i].ref)))
 		i = !i;
