@@ -44,7 +44,7 @@ struct fusion_move {
 	u64 live;			/* slots whose blocks move */
 	u64 held;			/* slots whose blocks are held */
 	u64 hot;			/* slots that somebody held or wrote to */
-	u64 wait;			/* the stripe that an -EAGAIN is for; or see convert.c */
+	u64 wait;			/* what an error is for: -EAGAIN a stripe, -ESTALE a volume */
 	unsigned int given_up;		/* blocks left behind, as they were hot */
 	u64 read_pages, written_pages;
 	struct fusion_move_block slot[FUSION_MAX_MEMBERS];
