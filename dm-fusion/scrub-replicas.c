@@ -74,10 +74,10 @@ static int replicas_scrub(struct fusion_scrub *scrub, struct replicas *r, u64 *w
 	u64 left, failed;
 
 	replicas_read(r);
-	if (!r->there)
-		return -EIO;
 	if (r->failed && r->from.src.pages > 1)
 		return -EAGAIN;
+	if (!r->there)
+		return -EIO;
 	if (r->failed) {
 		failed = replicas_write(r, r->failed);
 		for (left = r->failed; left; left &= left - 1)

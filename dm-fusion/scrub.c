@@ -72,7 +72,7 @@ static u64 scrub_io(struct fusion_stripe *stripe, u64 id, u64 slots, blk_opf_t o
  * Data slot @i of @id could not be read: its pages that cannot be are computed from the
  * others, and written again.  Only these: what can be read may be all there is of it.
  */
-static int scrub_recover(struct fusion_stripe *stripe, u64 id, unsigned int i)
+static int scrub_recover_slot(struct fusion_stripe *stripe, u64 id, unsigned int i)
 {
 	struct fusion_reconstruct r = {
 		.stripe = stripe,
@@ -89,18 +89,72 @@ static int scrub_recover(struct fusion_stripe *stripe, u64 id, unsigned int i)
 	return error;
 }
 
-/* Write those in @slots of the parity again, from the data. */
-static int scrub_write_parity(struct fusion_scrub *scrub,
-			      struct fusion_stripe *stripe, u64 id, u64 written,
-			      u64 slots)
+/*
+ * Of the parity in @slots, some of which could not be read, the pages that cannot be are computed
+ * from the data, and written, as far as that can be read.
+ */
+static int scrub_recover_parity(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
+				u64 id, u64 written, u64 slots)
 {
+	struct fusion_reconstruct r = { .stripe = stripe, .src = { .pages = 1 } };
+	bool done = false;
+	int error = 0;
+	u64 failed;
+
+	if (!fusion_pool_writable(stripe->pool))
+		return -EROFS;
+	for (; r.src.page < stripe->pool->block_pages; r.src.page++) {
+		failed = fusion_slots_io(&r, id, slots, REQ_OP_READ);
+		if (!failed)
+			continue;
+		if (fusion_slots_io(&r, id, written, REQ_OP_READ)) {
+			error = -EIO;
+			continue;
+		}
+		/* of all pages, but it is seldom */
+		fusion_stripe_parity(stripe, written);
+		if (fusion_slots_io(&r, id, failed, REQ_OP_WRITE) ||
+		    scrub_failed_meanwhile(stripe, failed))
+			error = -EIO;
+		else
+			done = true;
+	}
+	if (done)
+		WRITE_ONCE(scrub->repaired, scrub->repaired + 1);
+	return error;
+}
+
+/* All of @failed, which could not be read: also behind what is lost, as other pages may not be. */
+static int scrub_recover(struct fusion_scrub *scrub, struct fusion_stripe *stripe, u64 id,
+			 u64 written, u64 failed)
+{
+	u64 left, parity = failed & ~written;
+	int error = 0, e;
+
+	for (left = failed & written; left; left &= left - 1) {
+		e = scrub_recover_slot(stripe, id, fusion_ctz64(left));
+		/* it has died: there is nothing to recover */
+		if (e == -ENODATA)
+			return e;
+		error = error ?: e;
+	}
+	e = parity ? scrub_recover_parity(scrub, stripe, id, written, parity) : 0;
+	return error ?: e;
+}
+
+/* Write the parity again, from the data. */
+static int scrub_write_parity(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
+			      u64 id, u64 written)
+{
+	u64 parity = fusion_mask(stripe->class->d, stripe->class->p);
+
 	if (!fusion_pool_writable(stripe->pool))
 		return -EROFS;
 	if (scrub_io(stripe, id, written, REQ_OP_READ))
 		return -EIO;
 	fusion_stripe_parity(stripe, written);
-	if (scrub_io(stripe, id, slots, REQ_OP_WRITE) ||
-	    scrub_failed_meanwhile(stripe, slots))
+	if (scrub_io(stripe, id, parity, REQ_OP_WRITE) ||
+	    scrub_failed_meanwhile(stripe, parity))
 		return -EIO;
 	WRITE_ONCE(scrub->repaired, scrub->repaired + 1);
 	return 0;
@@ -110,9 +164,8 @@ static int scrub_write_parity(struct fusion_scrub *scrub,
 static int scrub_mismatch(struct fusion_scrub *scrub,
 			  struct fusion_stripe *stripe, u64 id, u64 written)
 {
-	u64 parity = fusion_mask(stripe->class->d, stripe->class->p);
 	bool done = atomic_read(&scrub->repairers) &&
-		!scrub_write_parity(scrub, stripe, id, written, parity);
+		!scrub_write_parity(scrub, stripe, id, written);
 
 	WRITE_ONCE(scrub->mismatches, scrub->mismatches + 1);
 	DMERR_LIMIT("%s: stripe %llx: the parity does not fit%s",
@@ -128,20 +181,17 @@ static int scrub_mismatch(struct fusion_scrub *scrub,
 static int scrub_look(struct fusion_scrub *scrub, struct fusion_stripe *stripe,
 		      u64 id, u64 written)
 {
-	struct fusion_class *class = stripe->class;
-	u64 parity = fusion_mask(class->d, class->p), failed, left;
+	u64 parity = fusion_mask(stripe->class->d, stripe->class->p), failed;
 	int r = 0;
 
 	failed = scrub_io(stripe, id, written | parity, REQ_OP_READ);
 	if (failed && scrub_failed_meanwhile(stripe, failed))
 		return -ENODATA;
-	for (left = failed & written; !r && left; left &= left - 1)
-		r = scrub_recover(stripe, id, fusion_ctz64(left));
-	if (!r && failed & parity)
-		r = scrub_write_parity(scrub, stripe, id, written, failed & parity);
-	else if (!r && failed && scrub_io(stripe, id, written | parity, REQ_OP_READ))
+	if (failed)
+		r = scrub_recover(scrub, stripe, id, written, failed);
+	if (!r && failed && scrub_io(stripe, id, written | parity, REQ_OP_READ))
 		r = -EIO;
-	else if (!r && !fusion_stripe_fits(stripe, written))
+	if (!r && !fusion_stripe_fits(stripe, written))
 		r = scrub_mismatch(scrub, stripe, id, written);
 	return r == -EIO && scrub_failed_meanwhile(stripe, written | parity) ? -ENODATA : r;
 }

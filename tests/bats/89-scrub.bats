@@ -11,7 +11,11 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 # 24 some whose parity it has.
 
 # bad SSD FIRST COUNT [STEP]: pages that cannot be read until they are written, of the member.
-bad() { dmsetup message "ssd$1" 0 bad "${@:2}"; }
+# What udev reads of them would be repaired, and not by a scrub.
+bad() {
+	udevadm settle
+	dmsetup message "ssd$1" 0 bad "${@:2}"
+}
 
 # repairs MESSAGE: pages, and stripes whose parity was written, by that.
 repairs() {
@@ -155,6 +159,22 @@ fails_under_scrub() {
 	[ "$(states)" = oooooooo ]
 }
 
+# Of each block the first page cannot be read from the one, of which all others can.
+@test "a scrub repairs all that can be beside pages that are lost" {
+	raid_volume 12
+	bad 1 0 $((member_sectors / block)) $((block / 8))
+	bad 4 0 $((member_sectors / 8))
+	run ! message scrub
+	for ssd in $((2 + turn)) $((5 + turn)) 1 4; do
+		failing reads $ssd
+		read_what_can_be
+		[ "$lost" -gt 0 ]
+		for page in $lost_pages; do
+			[ $((page % 16)) -eq 0 ]
+		done
+	done
+}
+
 # Which of them was wrong nobody knows; but what is read does not depend on who reads it.
 @test "parity that does not fit is written again if that is asked for" {
 	raid_volume 12
@@ -236,8 +256,6 @@ places_of() {
 	make_pool
 	fill_volume 12
 	message scrub
-	# what udev reads would be repaired, and not by the scrub
-	udevadm settle
 	bad 1 0 $((member_sectors / 8))
 	read -r pages parity < <(repairs scrub)
 	echo "$pages pages"
@@ -251,11 +269,11 @@ places_of() {
 		as_written
 	done
 	all_work
-	# Page by page: no two members have the same of a block.
-	for ssd in {0..6}; do
+	# Page by page: all members have some, and no two the same, of a block.
+	for ssd in {0..7}; do
 		bad "$ssd" "$ssd" $((member_sectors / block)) $((block / 8))
 	done
-	[ "$(repairs scrub)" != "0 0" ]
+	[ "$(repairs scrub)" = "384 0" ]
 	[ "$(repairs scrub)" = "0 0" ]
 	# Nothing is left of most, and that is no reason to end.
 	for ssd in {0..6}; do

@@ -97,18 +97,19 @@ all_there() {
 all_work() { dmsetup message ssd0 0 reset_all; }
 
 # What was read into FILE: of each page what was written, or zeros for an error.  How many are
-# zeros is in $lost.
+# zeros is in $lost, and which in $lost_pages.
 pages_or_zeros() {
-	lost=$(perl -e '
-		my ($lost, $a, $b) = (0);
+	lost_pages=$(perl -e '
+		my (@lost, $a, $b);
 		open(my $model, "<", $ARGV[0]) or die; open(my $file, "<", $ARGV[1]) or die;
 		for (my $page = 0; read($model, $a, 4096); $page++) {
 			read($file, $b, 4096) == 4096 or die "page $page is missing\n";
 			next if $a eq $b;
 			die "page $page is wrong\n" if $b ne "\0" x 4096;
-			$lost++;
+			push(@lost, $page);
 		}
-		print $lost' "$model" "$1")
+		print "@lost"' "$model" "$1") || return 1
+	lost=$(wc -w <<<"$lost_pages")
 }
 read_what_can_be() {
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=4k iflag=direct conv=noerror,sync status=none \
