@@ -51,6 +51,8 @@ static void private_end_io(struct bio *bio)
 	unsigned long flags;
 	bool abandoned;
 
+	if (io->commit && fusion_sent_back(io->pool, bio, &io->iter, &io->work))
+		return;
 	spin_lock_irqsave(&m->private_lock, flags);
 	abandoned = io->abandoned;
 	list_del_init(&io->list);
@@ -87,16 +89,60 @@ struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t op
 }
 
 /* May who submits it wait?  A flush of a device without a cache the block layer itself answers. */
-static bool private_may_wait(const struct fusion_private *io)
+static bool send_may_wait(const struct bio *bio)
 {
-	return bio_sectors(&io->bio) || bdev_write_cache(io->bio.bi_bdev);
+	return bio_sectors(bio) || bdev_write_cache(bio->bi_bdev);
+}
+
+void fusion_send_waiting(struct bio *bio)
+{
+	/* if it has ended before it belongs to no group any more, and may be of a partition */
+	bio_set_dev(bio, bio->bi_bdev);
+	submit_bio_noacct(bio);
+}
+
+/*
+ * Does @bdev say that it takes nothing, of a whole bio?  What is split is not sent to request queues
+ * without waiting; other devices may split it, and say so of a part.
+ */
+static bool send_comes_back(struct block_device *bdev)
+{
+	return queue_is_mq(bdev_get_queue(bdev)) && bdev_nowait(bdev);
+}
+
+void fusion_send(struct fusion_pool *pool, struct bio *bio, struct work_struct *work)
+{
+	if (send_may_wait(bio)) {
+		if (!send_comes_back(bio->bi_bdev)) {
+			queue_work(pool->send_wq, work);
+			return;
+		}
+		/* writeback throttling makes all writes wait that are not idle, too (blk-wbt.c) */
+		bio->bi_opf |= REQ_NOWAIT | REQ_IDLE;
+	}
+	submit_bio_noacct(bio);
+}
+
+bool fusion_sent_back(struct fusion_pool *pool, struct bio *bio, const struct bvec_iter *iter,
+		      struct work_struct *work)
+{
+	if (likely(!bio->bi_status) || !(bio->bi_opf & REQ_NOWAIT))
+		return false;
+	/* or the device had another table just now, and knows no such thing any more */
+	if (bio->bi_status != BLK_STS_AGAIN && bio->bi_status != BLK_STS_NOTSUPP)
+		return false;
+	bio->bi_opf &= ~REQ_NOWAIT;
+	bio->bi_status = BLK_STS_OK;
+	bio->bi_iter = *iter;
+	queue_work(pool->send_wq, work);
+	return true;
 }
 
 static void private_send(struct work_struct *work)
 {
 	struct fusion_private *io = container_of(work, struct fusion_private, work);
 
-	submit_bio_noacct(&io->bio);
+	fusion_send_waiting(&io->bio);
 }
 
 void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
@@ -112,11 +158,10 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	/* a record also to one that is out, and is used again when it has that */
 	if (!io->commit) {
 		fusion_member_submit(m, &io->bio);
-	} else if (private_may_wait(io)) {
-		INIT_WORK(&io->work, private_send);
-		queue_work(io->pool->send_wq, &io->work);
 	} else {
-		submit_bio_noacct(&io->bio);
+		INIT_WORK(&io->work, private_send);
+		io->iter = io->bio.bi_iter;
+		fusion_send(io->pool, &io->bio, &io->work);
 	}
 }
 

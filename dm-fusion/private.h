@@ -14,8 +14,8 @@
  * (hang.h).
  *
  * A device that hangs may take nothing any more, as all requests that its queue has are under
- * way: then who submits waits.  So who has the commit mutex, which a failure needs to be
- * recorded, leaves that to a worker for each, and so do discards (passdown.h).
+ * way: then who submits waits.  So who has a lock that a failure needs to be recorded sends what
+ * does not wait (fusion_send()), and discards leave it to a worker for each (passdown.h).
  */
 #ifndef DM_FUSION_PRIVATE_H
 #define DM_FUSION_PRIVATE_H
@@ -30,7 +30,8 @@ typedef void (*fusion_private_end_fn)(void *owner, blk_status_t status, bool aba
 
 struct fusion_private {
 	struct list_head list;		/* of the member's; under its private_lock */
-	struct work_struct work;	/* of a commit's */
+	struct work_struct work;	/* of a commit's, and what of it is sent */
+	struct bvec_iter iter;
 	struct fusion_pool *pool;
 	struct fusion_member *member;
 	fusion_private_end_fn end;
@@ -40,6 +41,19 @@ struct fusion_private {
 	u8 ticket;
 	struct bio bio;			/* last: the bio set's */
 };
+
+/*
+ * Submit @bio, whose device may take nothing any more: then, and if the device cannot say so, @work
+ * of send_wq is to submit it with fusion_send_waiting().
+ */
+void fusion_send_waiting(struct bio *bio);
+void fusion_send(struct fusion_pool *pool, struct bio *bio, struct work_struct *work);
+/*
+ * @bio, which was sent, and began at @iter, has ended.  True: its device took nothing, and it is
+ * sent again.  Any context.
+ */
+bool fusion_sent_back(struct fusion_pool *pool, struct bio *bio, const struct bvec_iter *iter,
+		      struct work_struct *work);
 
 int fusion_private_init(struct fusion_pool *pool);
 /* None is under way. */
