@@ -83,8 +83,7 @@ static int change_dead(struct fusion_ledger *ledger,
 	return r;
 }
 
-static int change_cmp(void *priv, const struct list_head *a,
-		      const struct list_head *b)
+int fusion_change_cmp(void *priv, const struct list_head *a, const struct list_head *b)
 {
 	const struct fusion_change *x = list_entry(a, struct fusion_change, list);
 	const struct fusion_change *y = list_entry(b, struct fusion_change, list);
@@ -237,7 +236,7 @@ int fusion_map_apply(struct fusion_map *map, struct fusion_ledger *ledger,
 			return r;
 	}
 	/* In key order, each block once. */
-	list_sort(NULL, changes, change_cmp);
+	list_sort(NULL, changes, fusion_change_cmp);
 	cursor = kzalloc(sizeof(*cursor), GFP_NOIO | __GFP_NOFAIL);
 	r = apply_blocks(map, changes, cursor, count, context);
 	kfree(cursor);

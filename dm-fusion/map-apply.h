@@ -19,6 +19,9 @@ struct fusion_map_counts {
 typedef void (*fusion_map_count_fn)(void *context, u32 volume,
 				    const struct fusion_map_counts *counts);
 
+/* The order of changes by blocks, and of those of a block: for list_sort(). */
+int fusion_change_cmp(void *priv, const struct list_head *a, const struct list_head *b);
+
 /*
  * Write @changes to the open transaction and to the ledger.  Sorts the list.
  * Under the commit mutex.

@@ -89,22 +89,22 @@ u64 fusion_map_entry(struct fusion_map *map, u32 volume, u64 block)
 	return smp_load_acquire(&chunk->entry[block & (FUSION_GROUP_BLOCKS - 1)]);
 }
 
-static size_t list_bytes(const struct fusion_map *map)
+static size_t list_bytes(unsigned int block_pages)
 {
 	return sizeof(struct fusion_patch_list) +
-		fusion_max_patches(map->block_pages) * sizeof(struct fusion_patch);
+		fusion_max_patches(block_pages) * sizeof(struct fusion_patch);
 }
 
 static size_t chunk_bytes(const struct fusion_map *map,
 			  const struct fusion_chunk *chunk)
 {
 	return sizeof(*chunk) + chunk->overlays * OVERLAY_BYTES +
-		chunk->lists * list_bytes(map);
+		chunk->lists * list_bytes(map->block_pages);
 }
 
-static struct fusion_patch_list *list_alloc(const struct fusion_map *map, gfp_t gfp)
+struct fusion_patch_list *fusion_patch_list_alloc(unsigned int block_pages, gfp_t gfp)
 {
-	struct fusion_patch_list *list = kmalloc(list_bytes(map), gfp);
+	struct fusion_patch_list *list = kmalloc(list_bytes(block_pages), gfp);
 
 	if (list)
 		refcount_set(&list->refs, 1);
@@ -329,7 +329,7 @@ static int chunk_next_patches(struct fusion_map *map, u32 volume,
 		return r;
 	ov = kmem_cache_zalloc(overlay_cache, gfp);
 	if (ov)
-		ov->patches = list_alloc(map, gfp);
+		ov->patches = fusion_patch_list_alloc(map->block_pages, gfp);
 	if (!ov || !ov->patches) {
 		overlay_free(ov);
 		return may_block ? -ENOMEM : -EWOULDBLOCK;
@@ -450,7 +450,7 @@ int fusion_update_prepare(struct fusion_map *map, struct fusion_update *u,
 	if (u->change && kind != FUSION_UPDATE_ENTRY)
 		u->overlay = kmem_cache_alloc(overlay_cache, gfp);
 	if (u->overlay && kind == FUSION_UPDATE_PATCHES)
-		u->patches = list_alloc(map, gfp);
+		u->patches = fusion_patch_list_alloc(map->block_pages, gfp);
 	if (!u->change || (kind != FUSION_UPDATE_ENTRY && !u->overlay) ||
 	    (kind == FUSION_UPDATE_PATCHES && !u->patches)) {
 		fusion_update_cancel(map, u);
@@ -541,7 +541,8 @@ static void update_entry(struct fusion_map *map, struct fusion_chunk *chunk,
 		atomic_long_sub(OVERLAY_BYTES, &map->bytes);
 	}
 	chunk->lists += lists;
-	atomic_long_add(lists * (long)list_bytes(map), &map->bytes);
+	atomic_long_add(lists * (long)list_bytes(map->block_pages),
+			&map->bytes);
 	if (old) {
 		fusion_patch_list_put(old->patches);
 		call_rcu(&old->rcu, overlay_free_rcu);

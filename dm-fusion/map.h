@@ -33,6 +33,8 @@ struct fusion_patch_list {
 };
 
 /* @list may be NULL.  Readers find it for an RCU grace period more.  Any context. */
+/* With a reference, for the patches of a block of so many pages. */
+struct fusion_patch_list *fusion_patch_list_alloc(unsigned int block_pages, gfp_t gfp);
 struct fusion_patch_list *fusion_patch_list_get(struct fusion_patch_list *list);
 void fusion_patch_list_put(struct fusion_patch_list *list);
 

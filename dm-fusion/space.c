@@ -327,6 +327,25 @@ int fusion_space_load_all(struct fusion_space *s, struct mutex *commit_lock)
 	return r;
 }
 
+int fusion_space_adopt(struct fusion_space *s, struct fusion_class *class, u64 stripe)
+{
+	u32 number = fusion_stripe_band(stripe), stripes = band_stripes(s, class);
+	struct fusion_band *b = &s->band[number];
+
+	if (number >= s->band_count || fusion_stripe_index(stripe) >= stripes)
+		return -EINVAL;
+	if (b->class == class)
+		return 0;
+	/* one that has been emptied is stored as one of the class that it was of */
+	if (b->class && b->stored)
+		return -EINVAL;
+	if (!b->class)
+		list_del(&b->list);
+	b->class = class;
+	b->stripes = stripes;
+	return 0;
+}
+
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 {
 	u64 stripe = fusion_place_stripe(place);
@@ -368,9 +387,8 @@ bool fusion_space_base_ok(const struct fusion_space *s, const struct fusion_clas
 		fusion_space_class_of(s, fusion_place_stripe(place)) == class;
 }
 
-/* Could @place be those of the replicas of something of @class?  Unused ones are 0. */
-static bool replicas_ok(const struct fusion_space *s, const struct fusion_class *class,
-			const u64 *place)
+bool fusion_space_replicas_ok(const struct fusion_space *s, const struct fusion_class *class,
+			      const u64 *place)
 {
 	unsigned int i;
 
@@ -391,7 +409,7 @@ int fusion_space_decode_top(const struct fusion_space *s,
 {
 	if (fusion_top_decode(disk, s->block_sectors / FUSION_PAGE_SECTORS,
 			      top) ||
-	    !replicas_ok(s, class, top->place))
+	    !fusion_space_replicas_ok(s, class, top->place))
 		return -EINVAL;
 	return 0;
 }
@@ -409,7 +427,7 @@ int fusion_space_decode_patches(const struct fusion_space *s,
 		return -EINVAL;
 	for (n = 0; n < fusion_popcount64(patches->mask); n++) {
 		fusion_patch_slots(&patches->patch[n], place);
-		if (!replicas_ok(s, class, place))
+		if (!fusion_space_replicas_ok(s, class, place))
 			return -EINVAL;
 	}
 	return 0;
@@ -457,7 +475,7 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	for (i = 0; i < class->p + fusion_popcount64(row->changed); i++) {
 		fusion_patch_slots(i < class->p ? &row->parity[i] :
 				   &row->patch[i - class->p], place);
-		if (!replicas_ok(s, class, place))
+		if (!fusion_space_replicas_ok(s, class, place))
 			return -EINVAL;
 	}
 	return 0;

@@ -223,6 +223,10 @@ bool fusion_space_base_ok(const struct fusion_space *s, const struct fusion_clas
 int fusion_space_check_stripe(const struct fusion_space *s, u64 stripe,
 			      const struct fusion_disk_stripe *disk);
 
+/* Could @place be those of the replicas of something of @class?  Unused ones are 0. */
+bool fusion_space_replicas_ok(const struct fusion_space *s, const struct fusion_class *class,
+			      const u64 *place);
+
 /*
  * Decode a top, read from the metadata, of a volume of @class.  -EINVAL: this pool cannot
  * have it.
@@ -371,6 +375,12 @@ int fusion_space_load_all(struct fusion_space *s, struct mutex *commit_lock);
 
 /* Slots live in @stripe by the last commit, if its band is loaded; a hint. */
 unsigned int fusion_space_live(struct fusion_space *s, u64 stripe);
+
+/*
+ * While records are replayed, and nothing is drawn: @stripe is one of @class, whose band the
+ * metadata may not know yet as one of its.  -EINVAL: it is another's, or there is no such stripe.
+ */
+int fusion_space_adopt(struct fusion_space *s, struct fusion_class *class, u64 stripe);
 
 /* ---- for the commit, under its mutex ---- */
 
