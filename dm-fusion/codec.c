@@ -135,7 +135,7 @@ static bool slices_ok(const struct fusion_disk_label *label)
 }
 
 /*
- * In this order, without overlap: label area, dm-raid's superblock, slice,
+ * In this order, without overlap: label area, dm-raid's superblock, slice, journal,
  * bands.  A member may keep room for a slice that it does not have; only a hot
  * spare may be without bands.
  */
@@ -148,6 +148,8 @@ static bool areas_ok(const struct fusion_disk_label *label)
 	u64 rmeta_sectors = le64_to_cpu(label->rmeta_sectors);
 	u64 slice = le64_to_cpu(label->slice_offset_sectors);
 	u64 slice_sectors = le64_to_cpu(label->slice_sectors);
+	u64 journal = le64_to_cpu(label->journal_offset_sectors);
+	u64 journal_sectors = le64_to_cpu(label->journal_sectors);
 	u32 unit = le32_to_cpu(label->block_sectors) *
 		   (le16_to_cpu(label->members) - 1 +
 		    le16_to_cpu(label->spares));
@@ -164,7 +166,13 @@ static bool areas_ok(const struct fusion_disk_label *label)
 			return false;
 		low = rmeta + rmeta_sectors;
 	}
-	return !slice_sectors || area_within(slice, slice_sectors, low, data);
+	if (slice_sectors) {
+		if (!area_within(slice, slice_sectors, low, data))
+			return false;
+		low = slice + slice_sectors;
+	}
+	return !journal_sectors || (area_within(journal, journal_sectors, low, data) &&
+				    fusion_journal_ring_ok(journal, journal_sectors));
 }
 
 enum fusion_label_error fusion_label_check(const struct fusion_disk_label *label)

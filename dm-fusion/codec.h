@@ -69,6 +69,14 @@ int fusion_top_decode(const struct fusion_disk_top *disk, unsigned int pages,
  */
 bool fusion_place_valid(u64 place, u32 bands, u32 stripes, u32 slots);
 
+/* Could a journal's ring be there, and so long? */
+static inline bool fusion_journal_ring_ok(u64 offset_sectors, u64 sectors)
+{
+	return !(offset_sectors % FUSION_PAGE_SECTORS) && !(sectors % FUSION_PAGE_SECTORS) &&
+		sectors >= FUSION_JOURNAL_MIN_RING >> 9 &&
+		sectors <= FUSION_JOURNAL_MAX_RING >> 9;
+}
+
 /* ---- labels ---- */
 
 enum fusion_label_error {

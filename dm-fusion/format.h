@@ -12,6 +12,8 @@
  *	768 KiB		member record, second copy
  *	1 MiB		dm-raid's superblock for the metadata slice, if any,
  *			then the slice itself
+ *	journal_offset	the ring of the map's journal, if there is one, the same on
+ *			all members
  *	data_offset	bands
  *
  * The metadata device: block 0 is the superblock, the rest belongs to
@@ -173,7 +175,9 @@ struct fusion_disk_label {
 	__le64 slice_sectors;
 	__le64 created;			/* seconds since 1970 */
 	__le64 member_sectors;		/* size of the device when labelled */
-	u8 reserved[FUSION_LABEL_BYTES - 216];
+	__le64 journal_offset_sectors;	/* the ring of the map's journal */
+	__le64 journal_sectors;		/* 0: there is none */
+	u8 reserved[FUSION_LABEL_BYTES - 232];
 };
 
 #define FUSION_NO_INDEX		0xffff
@@ -257,11 +261,15 @@ struct fusion_disk_record {
 /* incompat feature: stripes say what is out of date on a member that is out */
 #define FUSION_INCOMPAT_STALE		(1U << 4)
 
+/* incompat feature: there is a journal of the map, whose records are newer than the btrees */
+#define FUSION_INCOMPAT_JOURNAL		(1U << 5)
+
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
 					 FUSION_INCOMPAT_ROWS | \
 					 FUSION_INCOMPAT_FAILURES | \
 					 FUSION_INCOMPAT_SPARES | \
-					 FUSION_INCOMPAT_STALE)
+					 FUSION_INCOMPAT_STALE | \
+					 FUSION_INCOMPAT_JOURNAL)
 
 /*
  * Members that are not OK have a number, as long as there are some.  That of an area of
@@ -336,10 +344,61 @@ struct fusion_disk_super {
 	__le64 patch_pages;		/* mirrors not counted */
 	__le64 states_generation;	/* of the members' states: see their records */
 	__le64 scrub_at;		/* stripe that an interrupted scrub goes on at; 0: none */
-	__le64 reserved1[5];
+	/* the journal: where on each member, and what comes next that is not in the btrees */
+	__le64 journal_offset;		/* sectors */
+	__le32 journal_sectors;		/* 0: there is none */
+	__le32 journal_at;		/* bytes into the ring */
+	__le64 journal_sequence;
+	__le64 reserved1[2];
 
 	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
 	struct fusion_disk_member member[FUSION_MAX_MEMBERS];
+};
+
+/* ---- journal ---- */
+
+#define FUSION_JOURNAL_MAGIC	0x6c6e726a6e737566ULL	/* "fusnjrnl" */
+#define FUSION_JOURNAL_UNIT	4096		/* records are multiples of it */
+#define FUSION_JOURNAL_MAX	(128 * 1024)	/* bytes of a record */
+#define FUSION_JOURNAL_MIN_RING	(1024 * 1024)
+#define FUSION_JOURNAL_MAX_RING	(1024 * 1024 * 1024)
+
+/*
+ * The begin of a record: what one epoch changes of the map, or if @more some of that, and the
+ * next record has more: they count all or none.  It is at the same offset of the ring on each
+ * member that has it, and counts if it is the one that the superblock says comes next, or comes
+ * after one that counts, in the same activation: behind that, or if there was no room at the
+ * begin of the ring.  @crc is the CRC-32C of all its bytes with @crc itself as zero.
+ */
+struct fusion_disk_journal {
+	__le64 magic;
+	__le32 crc;
+	__le32 bytes;			/* a multiple of FUSION_JOURNAL_UNIT */
+	u8 pool_uuid[FUSION_UUID_BYTES];
+	__le64 sequence;
+	__le32 at;			/* in the ring, bytes */
+	__le32 generation;		/* of the activation */
+	__le32 entries;
+	__le32 more;			/* 0 or 1 */
+	__le64 transaction_id;		/* that had been committed: no older metadata goes with it */
+};
+
+enum fusion_journal_kind {
+	FUSION_JOURNAL_BASE = 1,	/* the block has a base, or nothing */
+	FUSION_JOURNAL_TOP = 2,		/* and a top */
+	FUSION_JOURNAL_PATCHES = 3,	/* and patches */
+	FUSION_JOURNAL_SEAL = 4,	/* a stripe is RAID */
+};
+
+/* One behind the other, each a multiple of 8 bytes; of those of a block the last counts. */
+struct fusion_disk_journal_entry {
+	u8 kind;
+	u8 reserved;
+	__le16 bytes;			/* with what follows */
+	__le32 order;			/* of those of a block; it may wrap */
+	__le64 key;			/* fusion_block_key(), or the stripe */
+	__le64 value;			/* base, or the slots that parity covers */
+	/* fusion_disk_top; or fusion_disk_patches, only so many as there are */
 };
 
 /* ---- btree values ---- */

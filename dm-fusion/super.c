@@ -35,6 +35,10 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->patch_pages = cpu_to_le64(s->patch_pages);
 	disk->states_generation = cpu_to_le64(s->states_generation);
 	disk->scrub_at = cpu_to_le64(s->scrub_at);
+	disk->journal_offset = cpu_to_le64(s->journal_offset);
+	disk->journal_sectors = cpu_to_le32(s->journal_sectors);
+	disk->journal_at = cpu_to_le32(s->journal_at);
+	disk->journal_sequence = cpu_to_le64(s->journal_sequence);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
@@ -75,6 +79,10 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->patch_pages = le64_to_cpu(disk->patch_pages);
 	s->states_generation = le64_to_cpu(disk->states_generation);
 	s->scrub_at = le64_to_cpu(disk->scrub_at);
+	s->journal_offset = le64_to_cpu(disk->journal_offset);
+	s->journal_sectors = le32_to_cpu(disk->journal_sectors);
+	s->journal_at = le32_to_cpu(disk->journal_at);
+	s->journal_sequence = le64_to_cpu(disk->journal_sequence);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 	s->rebuilt = 0;
 	s->lost = 0;
@@ -140,6 +148,26 @@ bool fusion_super_has_members(const struct fusion_disk_super *disk,
 	return true;
 }
 
+/* What is wrong with the journal: NULL, or a sentence. */
+static char *super_verify_journal(const struct fusion_disk_super *disk,
+				  const struct fusion_md_config *config)
+{
+	u32 sectors = le32_to_cpu(disk->journal_sectors), at = le32_to_cpu(disk->journal_at);
+
+	if (!!(le32_to_cpu(disk->incompat) & FUSION_INCOMPAT_JOURNAL) != !!sectors)
+		return "Metadata has a damaged journal";
+	if (!sectors)
+		return NULL;
+	if (!config->journal_sectors)
+		return "Pool has a journal, and the line does not say where";
+	if (sectors != config->journal_sectors ||
+	    le64_to_cpu(disk->journal_offset) != config->journal_offset)
+		return "Journal is elsewhere than the metadata says";
+	if (at % FUSION_JOURNAL_UNIT || at > (u64)sectors << 9)
+		return "Metadata has a damaged journal";
+	return NULL;
+}
+
 char *fusion_super_verify(const struct fusion_disk_super *disk,
 			  const struct fusion_md_config *config)
 {
@@ -197,5 +225,5 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 	}
 	if (!super_members_ok(disk))
 		return "Metadata has a damaged member table";
-	return NULL;
+	return super_verify_journal(disk, config);
 }

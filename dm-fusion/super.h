@@ -28,6 +28,8 @@ struct fusion_md_config {
 	bool incomplete;		/* members are missing: their uuids are zero */
 	bool labelled;
 	u64 states_generation;		/* of the members' records; 0: there are none */
+	u64 journal_offset;		/* sectors */
+	u32 journal_sectors;		/* 0: none is named */
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };
@@ -51,6 +53,10 @@ struct fusion_md_super {
 	u64 patch_pages;
 	u64 states_generation;		/* counts changes of @member */
 	u64 scrub_at;			/* stripe; 0: it begins anew */
+	u64 journal_offset;		/* sectors */
+	u32 journal_sectors;		/* 0: there is none */
+	u32 journal_at;			/* bytes into the ring */
+	u64 journal_sequence;
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 	u8 spare[FUSION_MAX_MEMBERS];	/* number, from 1; 0: none */
