@@ -7,6 +7,7 @@
 #include "commit.h"
 #include "failure.h"
 #include "flush.h"
+#include "journal.h"
 #include "map-apply.h"
 #include "mode.h"
 #include "passdown.h"
@@ -52,6 +53,9 @@ static void commit_measure(struct fusion_pool *pool)
 	/* a change pins a chunk: no more than half of the cache is pinned */
 	limit = min_t(u64, free_blocks / CHANGE_BLOCKS,
 		      fusion_map_chunks(&pool->map) / 2);
+	/* as many again are in the journal */
+	if (pool->journal)
+		limit /= 2;
 	limit = clamp_t(u64, limit, EPOCH_CHANGES_MIN, EPOCH_CHANGES_MAX);
 	WRITE_ONCE(pool->shard_limit,
 		   max_t(u64, 1, limit / (pool->epochs.mask + 1)));
@@ -121,6 +125,7 @@ int fusion_commit_transaction(struct fusion_pool *pool)
 		return r;
 	}
 	pool->commits++;
+	fusion_journal_advance(pool);
 	pool->states_committed = fusion_md_super(pool->md)->states_generation;
 	commit_measure(pool);
 	fusion_sets_limit(&pool->space, &pool->reclaim.tunables);
@@ -210,52 +215,136 @@ static void commit_forget(struct fusion_pool *pool,
 		kfree(spared);
 }
 
-/* Under the commit mutex, which it leaves. */
-static int commit_all(struct fusion_pool *pool)
-{
-	struct bio_list bios = BIO_EMPTY_LIST;
+/* An epoch that has been closed, and what goes to the btrees with it. */
+struct commit {
+	struct bio_list bios;		/* FLUSH and FUA that wait for it */
+	u64 number;
 	struct fusion_epoch_records records;
+	u64 failed;			/* members that could not be flushed */
+	struct fusion_journal_state journal;
+	bool durable;			/* it is in the journal */
+};
+
+static void commit_answer(struct bio_list *bios, int r)
+{
 	struct bio *bio;
-	u64 number, failed = 0;
-	bool freeing, news;
-	int r = 0;
 
-	/* what the timer was set for is in the epoch that closes now */
-	cancel_delayed_work(&pool->commit_timer);
-	spin_lock_irq(&pool->flush_lock);
-	bio_list_merge(&bios, &pool->flush_bios);
-	bio_list_init(&pool->flush_bios);
-	spin_unlock_irq(&pool->flush_lock);
-
-	number = fusion_epoch_close(&pool->epochs, &records);
-	if (!fusion_pool_writable(pool)) {
-		r = -EIO;
-	} else {
-		failed = fusion_members_flush(pool);
-		r = fusion_failures_flush(pool, failed);
-	}
-	news = !r && (failed || !fusion_epoch_records_empty(&records));
-	if (news)
-		r = commit_apply(pool, &records);
-	else if (!r)
-		commit_bury(pool);
-	if (!r)
-		r = fusion_failures_record(pool);
-	/* an epoch that is half applied must never be committed later */
-	if (r)
-		commit_fail(pool);
-	else
-		WRITE_ONCE(pool->epochs.committed, number);
-	fusion_failures_end(pool, r);
-	commit_forget(pool, &records);
-	freeing = fusion_commit_freeing(pool);
-	mutex_unlock(&pool->commit_lock);
-
-	while ((bio = bio_list_pop(&bios))) {
+	while ((bio = bio_list_pop(bios))) {
 		bio->bi_status = errno_to_blk_status(r);
 		bio_endio(bio);
 	}
-	fusion_waiters_committed(pool, number, freeing);
+}
+
+static void commit_durable(struct fusion_pool *pool, u64 number)
+{
+	spin_lock_irq(&pool->flush_lock);
+	if (pool->epochs.durable < number)
+		WRITE_ONCE(pool->epochs.durable, number);
+	spin_unlock_irq(&pool->flush_lock);
+}
+
+/* Is there no use in the journal before the next commit?  Under close_lock. */
+static bool commit_must_apply(struct fusion_pool *pool)
+{
+	return !pool->journal || pool->unjournaled > READ_ONCE(pool->epochs.committed) ||
+		pool->flush_failed || !fusion_pool_writable(pool) ||
+		!fusion_journal_fits(pool);
+}
+
+/*
+ * Have the epoch, which has @records, in the journal, and answer who waits for that.  Not behind
+ * one that is not there, nor in the btrees yet.  Under close_lock.
+ */
+static void commit_journal(struct fusion_pool *pool, struct commit *c,
+			   const struct fusion_epoch_records *records)
+{
+	bool changes = !list_empty(&records->changes);
+
+	if (commit_must_apply(pool))
+		return;
+	/* nothing else comes without changes that a start has to know */
+	if (!changes && !fusion_epoch_records_empty(records))
+		return;
+	if (changes && fusion_journal_write(pool, records))
+		return;
+	c->durable = true;
+	commit_durable(pool, c->number);
+	commit_answer(&c->bios, 0);
+}
+
+/*
+ * Close the epoch, and have its data on the members.  What it changes is for the next that goes to
+ * the btrees.  Under close_lock.
+ */
+static void commit_close(struct fusion_pool *pool, struct commit *c)
+{
+	struct fusion_epoch_records records;
+
+	lockdep_assert_held(&pool->close_lock);
+	c->durable = false;
+	bio_list_init(&c->bios);
+	spin_lock_irq(&pool->flush_lock);
+	bio_list_merge(&c->bios, &pool->flush_bios);
+	bio_list_init(&pool->flush_bios);
+	spin_unlock_irq(&pool->flush_lock);
+
+	c->number = fusion_epoch_close(&pool->epochs, &records);
+	if (fusion_pool_writable(pool))
+		pool->flush_failed |= fusion_members_flush(pool);
+	/* also if nobody waits: others need not wait then until it is in the btrees */
+	commit_journal(pool, c, &records);
+	/* what a member has failed to flush is not known either until that is recorded */
+	if (!c->durable && (pool->flush_failed || !fusion_epoch_records_empty(&records)))
+		pool->unjournaled = c->number;
+	fusion_epoch_records_append(&pool->unapplied, &records);
+}
+
+/* Close the epoch, and take what is not in the btrees. */
+static void commit_begin(struct fusion_pool *pool, struct commit *c)
+{
+	mutex_lock(&pool->close_lock);
+	commit_close(pool, c);
+	fusion_epoch_records_init(&c->records);
+	fusion_epoch_records_append(&c->records, &pool->unapplied);
+	c->failed = pool->flush_failed;
+	pool->flush_failed = 0;
+	fusion_journal_take(pool, &c->journal);
+	mutex_unlock(&pool->close_lock);
+}
+
+/* Bring it to the btrees.  Under the commit mutex, which it leaves. */
+static int commit_end(struct fusion_pool *pool, struct commit *c)
+{
+	bool freeing, news;
+	int r = fusion_pool_writable(pool) ? 0 : -EIO;
+
+	if (!r)
+		r = fusion_failures_flush(pool, c->failed);
+	news = !r && (c->failed || !fusion_epoch_records_empty(&c->records));
+	if (news) {
+		fusion_journal_applied(pool, &c->journal);
+		r = commit_apply(pool, &c->records);
+	} else if (!r) {
+		commit_bury(pool);
+	}
+	if (!r)
+		r = fusion_failures_record(pool);
+	/* an epoch that is half applied must never be committed later */
+	if (r) {
+		commit_fail(pool);
+	} else {
+		WRITE_ONCE(pool->epochs.committed, c->number);
+		commit_durable(pool, c->number);
+	}
+	if (!r && news)
+		fusion_journal_committed(pool, &c->journal);
+	fusion_failures_end(pool, r);
+	commit_forget(pool, &c->records);
+	freeing = fusion_commit_freeing(pool);
+	mutex_unlock(&pool->commit_lock);
+
+	commit_answer(&c->bios, r);
+	fusion_waiters_committed(pool, c->number, freeing);
 	if (news && !list_empty_careful(&pool->waiters))
 		fusion_reclaim_kick(pool);
 	else if (news)
@@ -263,19 +352,67 @@ static int commit_all(struct fusion_pool *pool)
 	return r;
 }
 
+/* Under apply_lock. */
+static int commit_all(struct fusion_pool *pool)
+{
+	struct commit c;
+
+	lockdep_assert_held(&pool->apply_lock);
+	/* what the timer was set for is in the epoch that closes now */
+	cancel_delayed_work(&pool->commit_timer);
+	commit_begin(pool, &c);
+	mutex_lock(&pool->commit_lock);
+	return commit_end(pool, &c);
+}
+
 int fusion_commit(struct fusion_pool *pool)
 {
-	mutex_lock(&pool->commit_lock);
-	return commit_all(pool);
+	int r;
+
+	mutex_lock(&pool->apply_lock);
+	r = commit_all(pool);
+	mutex_unlock(&pool->apply_lock);
+	return r;
 }
 
 int fusion_commit_epoch(struct fusion_pool *pool, u64 number)
 {
-	mutex_lock(&pool->commit_lock);
+	int r = 0;
+
+	mutex_lock(&pool->apply_lock);
 	if (pool->epochs.committed < number)
-		return commit_all(pool);
-	mutex_unlock(&pool->commit_lock);
-	return 0;
+		r = commit_all(pool);
+	mutex_unlock(&pool->apply_lock);
+	return r;
+}
+
+/* Somebody waits for a flush: it need not wait for the btrees. */
+static void commit_flush(struct work_struct *work)
+{
+	struct fusion_pool *pool = container_of(work, struct fusion_pool, flush_work);
+	struct commit c;
+	bool now;
+
+	mutex_lock(&pool->close_lock);
+	if (commit_must_apply(pool)) {
+		/* no epoch more for the next commit, which answers */
+		mutex_unlock(&pool->close_lock);
+		fusion_commit_kick(pool);
+		return;
+	}
+	commit_close(pool, &c);
+	now = !c.durable || fusion_journal_crowded(pool);
+	if (!c.durable) {
+		/* who commits answers them */
+		spin_lock_irq(&pool->flush_lock);
+		bio_list_merge_head(&pool->flush_bios, &c.bios);
+		spin_unlock_irq(&pool->flush_lock);
+	}
+	mutex_unlock(&pool->close_lock);
+	if (now)
+		fusion_commit_kick(pool);
+	else
+		fusion_commit_soon(pool);
 }
 
 int fusion_commit_and_free(struct fusion_pool *pool)
@@ -333,17 +470,24 @@ void fusion_commit_then_end(struct fusion_pool *pool, struct bio *bio)
 	spin_lock_irqsave(&pool->flush_lock, flags);
 	bio_list_add(&pool->flush_bios, bio);
 	spin_unlock_irqrestore(&pool->flush_lock, flags);
-	fusion_commit_kick(pool);
+	if (pool->journal)
+		queue_work(pool->flush_wq, &pool->flush_work);
+	else
+		fusion_commit_kick(pool);
 }
 
 int fusion_commit_init(struct fusion_pool *pool)
 {
 	int r;
 
+	mutex_init(&pool->apply_lock);
+	mutex_init(&pool->close_lock);
 	mutex_init(&pool->commit_lock);
 	spin_lock_init(&pool->flush_lock);
 	bio_list_init(&pool->flush_bios);
+	fusion_epoch_records_init(&pool->unapplied);
 	INIT_WORK(&pool->commit_work, commit_work);
+	INIT_WORK(&pool->flush_work, commit_flush);
 	INIT_DELAYED_WORK(&pool->commit_timer, commit_timer);
 	r = fusion_ledger_init(&pool->ledger, &pool->space);
 	if (r)
@@ -354,6 +498,11 @@ int fusion_commit_init(struct fusion_pool *pool)
 		r = -ENOMEM;
 		goto bad_wq;
 	}
+	pool->flush_wq = alloc_ordered_workqueue("fusion-flush", WQ_MEM_RECLAIM);
+	if (!pool->flush_wq) {
+		r = -ENOMEM;
+		goto bad_flush_wq;
+	}
 	r = fusion_grace_init(&pool->grace, commit_drained, commit_ready);
 	if (r)
 		goto bad_grace;
@@ -362,6 +511,8 @@ int fusion_commit_init(struct fusion_pool *pool)
 	return 0;
 
 bad_grace:
+	destroy_workqueue(pool->flush_wq);
+bad_flush_wq:
 	destroy_workqueue(pool->commit_wq);
 bad_wq:
 	fusion_ledger_exit(&pool->ledger);
@@ -371,6 +522,7 @@ bad_wq:
 void fusion_commit_exit(struct fusion_pool *pool)
 {
 	fusion_grace_wait(&pool->grace);
+	destroy_workqueue(pool->flush_wq);
 	cancel_delayed_work_sync(&pool->commit_timer);
 	destroy_workqueue(pool->commit_wq);
 	fusion_grace_exit(&pool->grace);

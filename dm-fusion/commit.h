@@ -15,6 +15,9 @@
  * Commits run in one worker, so waiters share them; a timer commits once a
  * second.  Only FLUSH and FUA wait for a commit, and writers whose changes
  * would outgrow the epoch's limit.
+ *
+ * In a pool with a journal (journal.h) FLUSH and FUA are answered after 2 and a record of the
+ * epoch's changes, which the next commit then brings to the btrees with its own.
  */
 #ifndef DM_FUSION_COMMIT_H
 #define DM_FUSION_COMMIT_H

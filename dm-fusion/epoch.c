@@ -90,17 +90,32 @@ static void shards_unlock(struct fusion_epochs *e)
 }
 #endif
 
+void fusion_epoch_records_init(struct fusion_epoch_records *records)
+{
+	INIT_LIST_HEAD(&records->changes);
+	INIT_LIST_HEAD(&records->closed_sets);
+	INIT_LIST_HEAD(&records->seals);
+	INIT_LIST_HEAD(&records->rows);
+	INIT_LIST_HEAD(&records->spared);
+}
+
+void fusion_epoch_records_append(struct fusion_epoch_records *records,
+				 struct fusion_epoch_records *later)
+{
+	list_splice_tail_init(&later->changes, &records->changes);
+	list_splice_tail_init(&later->closed_sets, &records->closed_sets);
+	list_splice_tail_init(&later->seals, &records->seals);
+	list_splice_tail_init(&later->rows, &records->rows);
+	list_splice_tail_init(&later->spared, &records->spared);
+}
+
 u64 fusion_epoch_close(struct fusion_epochs *e,
 		       struct fusion_epoch_records *records)
 {
 	unsigned int i;
 	u64 number;
 
-	INIT_LIST_HEAD(&records->changes);
-	INIT_LIST_HEAD(&records->closed_sets);
-	INIT_LIST_HEAD(&records->seals);
-	INIT_LIST_HEAD(&records->rows);
-	INIT_LIST_HEAD(&records->spared);
+	fusion_epoch_records_init(records);
 	mutex_lock(&e->close_lock);
 	shards_lock(e);
 	number = e->current_number;

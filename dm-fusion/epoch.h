@@ -99,7 +99,8 @@ struct fusion_epoch_shard {
 
 struct fusion_epochs {
 	u64 current_number;		/* changed with all shards locked */
-	u64 committed;			/* the last durable one */
+	u64 committed;			/* the last one that the btrees have on disk */
+	u64 durable;			/* the last durable one: it may be in the journal only */
 	unsigned int mask;		/* shards - 1 */
 	struct mutex close_lock;	/* one close at a time */
 	struct fusion_epoch_shard *shard;
@@ -140,6 +141,11 @@ fusion_epoch_records_empty(const struct fusion_epoch_records *records)
 		list_empty(&records->closed_sets) &&
 		list_empty(&records->rows) && list_empty(&records->spared);
 }
+
+void fusion_epoch_records_init(struct fusion_epoch_records *records);
+/* @records get those of @later, a later epoch, too, which has none then. */
+void fusion_epoch_records_append(struct fusion_epoch_records *records,
+				 struct fusion_epoch_records *later);
 
 /* Records in the current epoch; a snapshot. */
 unsigned int fusion_epoch_changes(struct fusion_epochs *e);

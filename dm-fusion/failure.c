@@ -203,10 +203,12 @@ static int failures_begin(struct fusion_pool *pool, u64 members)
 
 int fusion_failures_flush(struct fusion_pool *pool, u64 members)
 {
-	int r = failures_begin(pool, members);
+	/* of others the failure has been recorded since */
+	u64 out = members & fusion_members_out(pool);
+	int r = failures_begin(pool, members & ~out);
 
 	/* not even what the last commit says is there need be */
-	fusion_md_super(pool->md)->lost |= members & pool->failures.begun;
+	fusion_md_super(pool->md)->lost |= out | (members & pool->failures.begun);
 	return r;
 }
 

@@ -49,7 +49,10 @@ static void members_submit(struct members_io *io, unsigned int i, blk_opf_t opf,
 	fusion_private_submit(p, &io->pool->member[i]);
 }
 
-/* Those in @hung: the pool does without them, if it can, and else waits for them. */
+/*
+ * Those in @hung: the pool does without them, if it can, and else waits for them.  Under the commit
+ * mutex.
+ */
 static void members_give_up(struct members_io *io, u64 hung, u64 failed)
 {
 	struct fusion_pool *pool = io->pool;
@@ -72,34 +75,70 @@ static void members_give_up(struct members_io *io, u64 hung, u64 failed)
 	}
 }
 
-/*
- * Write @page, if there is one, to each of @which, all at once; those that failed.  Of
- * @failed that is known already.
- */
-static u64 members_write(struct fusion_pool *pool, u64 which, u64 failed, blk_opf_t opf,
-			 struct page *page, sector_t sector)
+/* Without it. */
+static void members_give_up_unlocked(struct members_io *io, u64 hung, u64 failed)
 {
-	struct members_io io = { .pool = pool, .left = which };
+	mutex_lock(&io->pool->commit_lock);
+	members_give_up(io, hung, failed);
+	mutex_unlock(&io->pool->commit_lock);
+}
+
+/*
+ * Wait for all of @io.  Those that hang @give_up sees to, who is told of those that have @failed
+ * meanwhile or before.
+ */
+static void members_wait(struct members_io *io, u64 failed,
+			 void (*give_up)(struct members_io *io, u64 hung, u64 failed))
+{
+	struct fusion_pool *pool = io->pool;
 	u64 looked = 0, hung;
 
-	for (; which; which &= which - 1)
-		members_submit(&io, fusion_ctz64(which), opf, page, sector);
 	spin_lock_irq(&pool->hang.lock);
 	for (;;) {
-		wait_event_lock_irq(pool->hang.wait, !io.left ||
-				    io.left & pool->hang.hung & ~looked,
+		wait_event_lock_irq(pool->hang.wait, !io->left ||
+				    io->left & pool->hang.hung & ~looked,
 				    pool->hang.lock);
-		if (!io.left)
+		if (!io->left)
 			break;
-		hung = io.left & pool->hang.hung & ~looked;
+		hung = io->left & pool->hang.hung & ~looked;
 		looked |= hung;
-		failed |= io.failed;
+		failed |= io->failed;
 		spin_unlock_irq(&pool->hang.lock);
-		members_give_up(&io, hung, failed);
+		give_up(io, hung, failed);
 		spin_lock_irq(&pool->hang.lock);
 	}
 	spin_unlock_irq(&pool->hang.lock);
+}
+
+/* Write @page to each of @which, all at once; those that failed.  Of @failed that is known already. */
+static u64 members_write(struct fusion_pool *pool, u64 which, u64 failed, struct page *page,
+			 sector_t sector)
+{
+	struct members_io io = { .pool = pool, .left = which };
+
+	for (; which; which &= which - 1)
+		members_submit(&io, fusion_ctz64(which), REQ_OP_WRITE | REQ_FUA, page, sector);
+	members_wait(&io, failed, members_give_up);
 	return io.failed;
+}
+
+/* Flush each of @which; those that failed, but those that are out by now, and were given up. */
+static u64 members_flush(struct fusion_pool *pool, u64 which)
+{
+	struct members_io io = { .pool = pool, .left = which };
+	u64 left;
+
+	for (left = which; left; left &= left - 1)
+		members_submit(&io, fusion_ctz64(left), REQ_OP_WRITE | REQ_PREFLUSH, NULL, 0);
+	/* who went out before that was on its way has not been given up with the rest */
+	for (left = which; left; left &= left - 1) {
+		struct fusion_member *m = &pool->member[fusion_ctz64(left)];
+
+		if (fusion_member_out(m))
+			fusion_private_abandon(m, true);
+	}
+	members_wait(&io, 0, members_give_up_unlocked);
+	return io.failed & ~(io.abandoned & fusion_members_out(pool));
 }
 
 u64 fusion_members_flush(struct fusion_pool *pool)
@@ -117,7 +156,7 @@ u64 fusion_members_flush(struct fusion_pool *pool)
 	}
 	/* the marks are clear before the flushes are issued */
 	smp_mb();
-	failed = members_write(pool, dirty, 0, REQ_OP_WRITE | REQ_PREFLUSH, NULL, 0);
+	failed = members_flush(pool, dirty);
 	for (left = failed; left; left &= left - 1) {
 		struct fusion_member *m = &pool->member[fusion_ctz64(left)];
 
@@ -131,9 +170,8 @@ u64 fusion_members_write_record(struct fusion_pool *pool, u64 which, struct page
 {
 	u64 failed;
 
-	failed = members_write(pool, which, 0, REQ_OP_WRITE | REQ_FUA, record,
-			       FUSION_RECORD_COPY0 >> SECTOR_SHIFT);
-	return failed & members_write(pool, which, failed, REQ_OP_WRITE | REQ_FUA, record,
+	failed = members_write(pool, which, 0, record, FUSION_RECORD_COPY0 >> SECTOR_SHIFT);
+	return failed & members_write(pool, which, failed, record,
 				      FUSION_RECORD_COPY1 >> SECTOR_SHIFT);
 }
 

@@ -6,7 +6,7 @@
  * They wait for all.  One that hangs (hang.h) is given up if the pool can do without that
  * member: it has failed, and what was sent to it is abandoned.
  *
- * All but reads under the commit mutex; they sleep.
+ * All sleep.
  */
 #ifndef DM_FUSION_FLUSH_H
 #define DM_FUSION_FLUSH_H
@@ -15,13 +15,14 @@
 
 /*
  * Flush those members that are dirty and not out.  Returns those whose flush failed, which
- * are dirty again.
+ * are dirty again.  Under close_lock, and not the commit mutex.
  */
 u64 fusion_members_flush(struct fusion_pool *pool);
 
 /*
  * Write @record to those members in @which: one copy after the other, so that a power cut
  * leaves one of them whole, unless the first has failed.  Returns those that failed both.
+ * Under the commit mutex.
  */
 u64 fusion_members_write_record(struct fusion_pool *pool, u64 which, struct page *record);
 

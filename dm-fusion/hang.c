@@ -118,6 +118,8 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m)
 		fusion_grace_leave_many(&pool->grace, i, reads[i]);
 	fusion_private_abandon(m, false);
 	fusion_passdown_abandon(pool, m - pool->member);
+	/* who counts on it for the journal */
+	wake_up_all(&pool->hang.wait);
 }
 
 void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m, u8 ticket)

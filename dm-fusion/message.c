@@ -2,6 +2,7 @@
 /*
  * Messages to the pool.  Reasons of failures are in the kernel's log.
  */
+#include "commit.h"
 #include "failure.h"
 #include "io.h"
 #include "mode.h"
@@ -92,6 +93,11 @@ static int msg_resize_volume(struct fusion_pool *pool, char **argv)
 	    parse_u64(pool, "size", argv[2], &sectors))
 		return -EINVAL;
 	return fusion_volume_resize(pool, id, sectors);
+}
+
+static int msg_commit(struct fusion_pool *pool, char **argv)
+{
+	return fusion_commit(pool);
 }
 
 static int msg_resync(struct fusion_pool *pool, char **argv)
@@ -217,6 +223,7 @@ static const struct {
 	{ "delete_volume", 2, true, "delete_volume <id>", msg_delete_volume },
 	{ "resize_volume", 3, true, "resize_volume <id> <sectors>",
 	  msg_resize_volume },
+	{ "commit", 1, true, "commit", msg_commit },
 	{ "resync", 1, false, "resync", msg_resync },
 	{ "convert", 1, true, "convert", msg_convert },
 	{ "fail", 2, true, "fail <member>", msg_fail },

@@ -57,11 +57,25 @@ static int parse_member(struct dm_target *ti, struct dm_arg_set *as,
 	return 0;
 }
 
+/* journal <offset> <sectors>, of which *@count is what is left of the feature arguments. */
+static int parse_journal(struct dm_target *ti, struct dm_arg_set *as, unsigned int *count,
+			 struct fusion_pool_table *t)
+{
+	if (*count < 2 || kstrtou64(dm_shift_arg(as), 10, &t->journal_offset) ||
+	    kstrtou32(dm_shift_arg(as), 10, &t->journal_sectors) ||
+	    !fusion_journal_ring_ok(t->journal_offset, t->journal_sectors)) {
+		ti->error = "journal must be followed by its offset and length in sectors, multiples of 8, from 1 MiB to 1 GiB long";
+		return -EINVAL;
+	}
+	*count -= 2;
+	return 0;
+}
+
 static int parse_features(struct dm_target *ti, struct dm_arg_set *as,
 			  struct fusion_pool_table *t)
 {
 	static const struct dm_arg count_arg = {
-		0, 3, "Invalid number of feature arguments"
+		0, 6, "Invalid number of feature arguments"
 	};
 	unsigned int count;
 	int r;
@@ -78,6 +92,8 @@ static int parse_features(struct dm_target *ti, struct dm_arg_set *as,
 			t->unlabelled = true;
 		} else if (!strcasecmp(arg, "no_discard_passdown")) {
 			t->no_discard_passdown = true;
+		} else if (!strcasecmp(arg, "journal")) {
+			r = parse_journal(ti, as, &count, t);
 		} else {
 			ti->error = "Unknown feature argument";
 			r = -EINVAL;
@@ -173,7 +189,9 @@ static char *label_wrong(const struct fusion_disk_label *label,
 	if (le16_to_cpu(label->members) != t->n ||
 	    le16_to_cpu(label->spares) != t->spares ||
 	    le32_to_cpu(label->block_sectors) != t->block_sectors ||
-	    le64_to_cpu(label->data_offset_sectors) != t->member[i].offset_sectors)
+	    le64_to_cpu(label->data_offset_sectors) != t->member[i].offset_sectors ||
+	    le64_to_cpu(label->journal_offset_sectors) != t->journal_offset ||
+	    le64_to_cpu(label->journal_sectors) != t->journal_sectors)
 		return "A member's label has another geometry";
 	if (le32_to_cpu(label->ro_compat) & ~FUSION_RO_COMPAT_KNOWN)
 		return "A member's label has features this module cannot write";
@@ -263,6 +281,8 @@ int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
 	config->members = t->n;
 	config->spares = t->spares;
 	config->labelled = !t->unlabelled;
+	config->journal_offset = t->journal_offset;
+	config->journal_sectors = t->journal_sectors;
 	config->member_chunks = U64_MAX;
 	for (i = 0; i < t->n; i++) {
 		u64 offset = t->member[i].offset_sectors, sectors;
@@ -275,6 +295,11 @@ int fusion_pool_table_config(struct fusion_pool_table *t, struct dm_target *ti,
 		sectors = bdev_nr_sectors(t->member[i].dev->bdev);
 		if (sectors <= offset) {
 			ti->error = "A member ends before its data offset";
+			return -EINVAL;
+		}
+		if (t->journal_offset > offset ||
+		    t->journal_sectors > offset - t->journal_offset) {
+			ti->error = "Journal must end before the members' data offsets";
 			return -EINVAL;
 		}
 		config->member_chunks = min(config->member_chunks,
@@ -305,11 +330,14 @@ void fusion_pool_table_emit(const struct fusion_pool_table *t, char *result,
 	for (i = 0; i < t->n; i++)
 		DMEMIT(" %s %llu", fusion_pool_table_name(t, i),
 		       t->member[i].offset_sectors);
-	i = t->error_if_no_space + t->unlabelled + t->no_discard_passdown;
+	i = t->error_if_no_space + t->unlabelled + t->no_discard_passdown +
+		(t->journal_sectors ? 3 : 0);
 	if (!i)
 		return;
 	DMEMIT(" %u%s%s%s", i,
 	       t->error_if_no_space ? " error_if_no_space" : "",
 	       t->unlabelled ? " unlabelled" : "",
 	       t->no_discard_passdown ? " no_discard_passdown" : "");
+	if (t->journal_sectors)
+		DMEMIT(" journal %llu %u", t->journal_offset, t->journal_sectors);
 }

@@ -6,6 +6,9 @@
  *		<spares> <n> { <member dev> <data offset> } x n
  *		[<#feature args> [<feature arg>]*]
  *
+ * Feature arguments: error_if_no_space, unlabelled, no_discard_passdown, and
+ * journal <offset> <sectors>, of the map's journal (journal.h) on each member.
+ *
  * A missing member is "- 0".
  *
  * Errors set ti->error to a sentence.
@@ -24,6 +27,8 @@ struct fusion_pool_table {
 	bool error_if_no_space;
 	bool unlabelled;
 	bool no_discard_passdown;
+	u64 journal_offset;		/* sectors; from each member's begin */
+	u32 journal_sectors;		/* 0: there is none */
 	struct {
 		struct dm_dev *dev;	/* NULL: it is missing */
 		u64 offset_sectors;

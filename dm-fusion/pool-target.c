@@ -34,6 +34,9 @@ static int check_same_pool(struct dm_target *ti, struct fusion_pool *pool,
 		 pool->layout.n != config->members ||
 		 pool->layout.spares != config->spares)
 		ti->error = "Pool has another geometry";
+	else if (config->journal_sectors != super->journal_sectors ||
+		 config->journal_offset != super->journal_offset)
+		ti->error = "Pool has another journal";
 	else if (!!(super->compat & FUSION_COMPAT_LABELLED) !=
 		 config->labelled)
 		ti->error = "Feature unlabelled does not fit the pool";

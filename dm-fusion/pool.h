@@ -305,15 +305,27 @@ struct fusion_pool {
 	struct fusion_epochs epochs;
 	struct fusion_grace grace;
 
-	/* Commits: commit.c */
+	/*
+	 * Commits: commit.c.  One applies epochs at a time, one closes them; in this order, and
+	 * the commit mutex, which is for who changes the metadata, after either.
+	 */
+	struct mutex apply_lock;
+	struct mutex close_lock;
 	struct mutex commit_lock;
 	struct fusion_ledger ledger;
-	struct workqueue_struct *commit_wq;
+	struct workqueue_struct *commit_wq, *flush_wq;
 	struct work_struct commit_work;
+	struct work_struct flush_work;
 	struct delayed_work commit_timer;
 	spinlock_t flush_lock;
 	struct bio_list flush_bios;
 	u64 commits;
+	struct fusion_journal *journal;		/* NULL: there is none */
+	/* under close_lock: of closed epochs that have not been taken to be applied */
+	struct fusion_epoch_records unapplied;
+	u64 unjournaled;			/* the last epoch that is not in the journal */
+	u64 flush_failed;			/* members whose flush failed since */
+	u64 journal_records;			/* written since the start */
 	unsigned int shard_limit;	/* changes a shard should not exceed */
 	bool metadata_low;		/* no new places are taken */
 	bool metadata_short;		/* nor, long before, patches */

@@ -3,12 +3,14 @@
  * Pools: making, activating, stopping.  See pools.h.
  */
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "commit.h"
 #include "compact.h"
 #include "hang.h"
 #include "io.h"
+#include "journal.h"
 #include "mode.h"
 #include "passdown.h"
 #include "pools.h"
@@ -93,12 +95,30 @@ static int pool_open_metadata(struct fusion_pool *pool,
 		.incomplete = config->missing,
 		.labelled = config->labelled,
 		.states_generation = config->states_generation,
+		.journal_offset = config->journal_offset,
+		.journal_sectors = config->journal_sectors,
 	};
 
 	memcpy(md.pool_uuid, config->pool_uuid, sizeof(md.pool_uuid));
 	memcpy(md.member_uuid, config->member_uuid, sizeof(md.member_uuid));
 	pool->md = fusion_md_open(config->metadata_bdev, &md, error);
 	return PTR_ERR_OR_ZERO(pool->md);
+}
+
+/*
+ * One that the line names, and the metadata does not know yet, is there with the next commit.  What
+ * another pool has left in the ring is not one of its records.
+ */
+static void pool_name_journal(struct fusion_pool *pool, const struct fusion_pool_config *config)
+{
+	struct fusion_md_super *super = fusion_md_super(pool->md);
+
+	if (!config->journal_sectors || super->journal_sectors)
+		return;
+	super->journal_offset = config->journal_offset;
+	super->journal_sectors = config->journal_sectors;
+	super->journal_sequence = get_random_u64();
+	super->incompat |= FUSION_INCOMPAT_JOURNAL;
 }
 
 static int pool_init_space(struct fusion_pool *pool)
@@ -213,6 +233,10 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = pool_open_metadata(pool, config, error);
 	if (r)
 		goto bad;
+	pool_name_journal(pool, config);
+	r = fusion_journal_replay(pool, error);
+	if (r)
+		goto bad_epochs;
 	*error = "Out of memory";
 	r = fusion_epochs_init(&pool->epochs);
 	if (r)
@@ -252,6 +276,9 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	r = fusion_records_init(pool);
 	if (r)
 		goto bad_records;
+	r = fusion_journal_init(pool);
+	if (r)
+		goto bad_journal;
 	r = fusion_commit_init(pool);
 	if (r)
 		goto bad_commit;
@@ -275,6 +302,8 @@ bad_volumes:
 	fusion_volumes_exit(pool);
 	fusion_commit_exit(pool);
 bad_commit:
+	fusion_journal_exit(pool);
+bad_journal:
 	fusion_records_exit(pool);
 bad_records:
 	fusion_passdown_exit(pool);
@@ -316,6 +345,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_large_exit(pool);
 	fusion_stripe_background_exit(pool);
 	fusion_commit_exit(pool);
+	fusion_journal_exit(pool);
 	fusion_records_exit(pool);
 	fusion_reclaim_exit(pool);
 	fusion_compact_exit(pool);
@@ -474,6 +504,8 @@ static void pool_settle(struct fusion_pool *pool)
 	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);
 	cancel_delayed_work_sync(&pool->parked_timeout);
+	/* it may set the timer, or leave FLUSH to a commit */
+	flush_workqueue(pool->flush_wq);
 	cancel_delayed_work_sync(&pool->commit_timer);
 	fusion_commit(pool);
 	fusion_grace_wait(&pool->grace);

@@ -19,6 +19,8 @@ struct fusion_pool_config {
 	unsigned int spares;
 	u64 member_chunks;		/* blocks that fit the smallest member */
 	u64 missing;			/* members; of these nothing is known */
+	u64 journal_offset;		/* sectors */
+	u32 journal_sectors;		/* 0: there is none */
 	bool labelled;
 	u64 states_generation;		/* of the records: see fusion_states_choose() */
 	u64 states_seen;		/* the newest of all */

@@ -268,7 +268,7 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 		if (r)
 			return r;
 		write_needs_commit(io);
-	} else if (t->epoch > READ_ONCE(pool->epochs.committed)) {
+	} else if (t->epoch > READ_ONCE(pool->epochs.durable)) {
 		write_needs_commit(io);
 	}
 	fusion_count(pool, in_place);
