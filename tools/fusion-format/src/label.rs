@@ -50,6 +50,14 @@ pub struct Slice {
     pub sectors: u64,
 }
 
+/// Where the ring of the map's journal lies, the same on all members.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ring {
+    pub offset_sectors: u64,
+    /// 0: there is none.
+    pub sectors: u64,
+}
+
 /// A member's label, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
@@ -63,6 +71,7 @@ pub struct Label {
     /// Legs of the metadata mirror; 0: the metadata is on a device of its own.
     pub legs: u16,
     pub slice: Slice,
+    pub journal: Ring,
     pub block_sectors: u32,
     pub data_offset_sectors: u64,
     pub data_sectors: u64,
@@ -108,6 +117,8 @@ impl Label {
             rmeta_sectors: self.slice.rmeta_sectors.to_le(),
             slice_offset_sectors: self.slice.offset_sectors.to_le(),
             slice_sectors: self.slice.sectors.to_le(),
+            journal_offset_sectors: self.journal.offset_sectors.to_le(),
+            journal_sectors: self.journal.sectors.to_le(),
             created: self.created.to_le(),
             member_sectors: self.member_sectors.to_le(),
             ..Default::default()
@@ -169,6 +180,10 @@ impl Label {
                 offset_sectors: u64::from_le(raw.slice_offset_sectors),
                 sectors: u64::from_le(raw.slice_sectors),
             },
+            journal: Ring {
+                offset_sectors: u64::from_le(raw.journal_offset_sectors),
+                sectors: u64::from_le(raw.journal_sectors),
+            },
             block_sectors: u32::from_le(raw.block_sectors),
             data_offset_sectors: u64::from_le(raw.data_offset_sectors),
             data_sectors: u64::from_le(raw.data_sectors),
@@ -206,7 +221,11 @@ pub(crate) mod tests {
                 rmeta_offset_sectors: 2048,
                 rmeta_sectors: 2048,
                 offset_sectors: 4096,
-                sectors: 32768,
+                sectors: 28672,
+            },
+            journal: Ring {
+                offset_sectors: 32768,
+                sectors: 4096,
             },
             block_sectors: 128,
             data_offset_sectors: 36864,

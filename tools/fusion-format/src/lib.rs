@@ -29,7 +29,7 @@ pub mod superblock;
 pub mod value;
 pub mod whole;
 
-pub use label::{Label, LabelError, Slice};
+pub use label::{Label, LabelError, Ring, Slice};
 pub use layout::Layout;
 pub use record::{MemberState, Record};
 

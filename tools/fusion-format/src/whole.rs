@@ -14,6 +14,8 @@ use crate::{ffi, raw};
 /// Bits of `incompat`: there are patches, or rows, or were.
 pub const PATCHES: u32 = ffi::FUSION_INCOMPAT_PATCHES;
 pub const ROWS: u32 = ffi::FUSION_INCOMPAT_ROWS;
+/// There is a journal of the map.
+pub const JOURNAL: u32 = ffi::FUSION_INCOMPAT_JOURNAL;
 
 /// The btrees, as the superblock has their roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,6 +119,21 @@ pub struct SpaceMapRoot {
     pub ref_counts: u64,
 }
 
+/// More records than a ring can have.
+const SEQUENCES: u64 = 1 << 32;
+
+/// Where the map's journal is on each member, and which record comes next that the trees do not
+/// have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Journal {
+    pub offset_sectors: u64,
+    /// 0: there is none.
+    pub sectors: u32,
+    /// Bytes into the ring.
+    pub at: u32,
+    pub sequence: u64,
+}
+
 /// A superblock that the module would accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
@@ -139,6 +156,7 @@ pub struct Whole {
     pub counts: Counts,
     pub states_generation: u64,
     pub scrub_at: u64,
+    pub journal: Journal,
     pub classes: Vec<Class>,
     pub members: Vec<Member>,
 }
@@ -229,6 +247,12 @@ impl Whole {
             },
             states_generation: u64::from_le(raw.states_generation),
             scrub_at: u64::from_le(raw.scrub_at),
+            journal: Journal {
+                offset_sectors: u64::from_le(raw.journal_offset),
+                sectors: le(raw.journal_sectors),
+                at: le(raw.journal_at),
+                sequence: u64::from_le(raw.journal_sequence),
+            },
             // The module stops at the first that is not in use.
             classes: raw
                 .classes
@@ -299,7 +323,17 @@ impl Whole {
                 }),
             "with a damaged table of classes",
         )?;
+        check(self.journal_ok(), "with a damaged journal")?;
         check(self.members_ok(), "with a damaged table of members")
+    }
+
+    /// See `super_verify_journal()`.
+    fn journal_ok(&self) -> bool {
+        let journal = &self.journal;
+        let bytes = u64::from(journal.sectors) * crate::SECTOR_BYTES;
+        (self.incompat & JOURNAL != 0) == (journal.sectors != 0)
+            && journal.at.is_multiple_of(ffi::FUSION_JOURNAL_UNIT)
+            && u64::from(journal.at) <= bytes
     }
 
     /// See `super_members_ok()`.
@@ -393,6 +427,10 @@ impl Whole {
         raw.patch_pages = counts.patch_pages.to_le();
         raw.states_generation = self.states_generation.to_le();
         raw.scrub_at = self.scrub_at.to_le();
+        raw.journal_offset = self.journal.offset_sectors.to_le();
+        raw.journal_sectors = self.journal.sectors.to_le();
+        raw.journal_at = self.journal.at.to_le();
+        raw.journal_sequence = self.journal.sequence.to_le();
         for (to, class) in raw.classes[..self.classes.len()]
             .iter_mut()
             .zip(&self.classes)
@@ -427,6 +465,19 @@ impl Whole {
         let flags = u32::from_le_bytes(*block[at..].first_chunk()?);
         let flags = flags & !ffi::FUSION_SUPER_NEEDS_CHECK;
         block[at..at + size_of::<u32>()].copy_from_slice(&flags.to_le_bytes());
+        superblock::seal(&mut block);
+        Some(block)
+    }
+
+    /// The same so that no record that there is of the journal comes next: the start goes on as if
+    /// the ring were empty.
+    #[must_use]
+    pub fn without_journal_records(block: &[u8]) -> Option<Vec<u8>> {
+        superblock::decode(block)?;
+        let mut block = block[..SUPERBLOCK_BYTES].to_vec();
+        let at = offset_of!(ffi::fusion_disk_super, journal_sequence);
+        let sequence = u64::from_le_bytes(*block[at..].first_chunk()?).wrapping_add(SEQUENCES);
+        block[at..at + size_of::<u64>()].copy_from_slice(&sequence.to_le_bytes());
         superblock::seal(&mut block);
         Some(block)
     }

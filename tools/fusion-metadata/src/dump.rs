@@ -265,6 +265,13 @@ impl Sink for Text<'_> {
             whole.states_generation,
             whole.scrub_at,
         ))?;
+        let journal = &whole.journal;
+        if journal.sectors != 0 {
+            self.line(&format!(
+                "journal offset={} sectors={} at={} sequence={:x}",
+                journal.offset_sectors, journal.sectors, journal.at, journal.sequence
+            ))?;
+        }
         for (index, class) in whole.classes.iter().enumerate() {
             self.line(&format!(
                 "class {index} data={} parity={}",

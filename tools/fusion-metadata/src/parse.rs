@@ -11,7 +11,7 @@ use fusion_format::place::{
     slot_of, stripe_of,
 };
 use fusion_format::value::{Patch, Patches, Row, Stripe, StripeState, Top, Volume};
-use fusion_format::whole::{Class, Counts, Member, SpaceMapRoot, Whole};
+use fusion_format::whole::{Class, Counts, Journal, Member, SpaceMapRoot, Whole};
 use uuid::Uuid;
 
 use crate::dump::{FIRST_LINE, state_name};
@@ -205,6 +205,7 @@ fn numbered(words: &mut Words, most: u32) -> Result<(u64, Vec<Patch>)> {
 /// What may come next.
 #[derive(PartialEq, PartialOrd)]
 enum Part {
+    Journal,
     Classes,
     Members,
     Bands,
@@ -239,7 +240,7 @@ fn send(lines: &mut Lines, sink: &mut dyn Sink) -> Result<()> {
     let mut parsing = Parsing {
         sink,
         whole,
-        part: Part::Classes,
+        part: Part::Journal,
         volumes: Vec::new(),
         pages: 0,
     };
@@ -284,6 +285,7 @@ fn pool(words: &mut Words) -> Result<Whole> {
         unsynced_generation: words.number_of("unsynced_generation")?,
         states_generation: words.number_of("states_generation")?,
         scrub_at: words.hex_of("scrub_at")?,
+        journal: Journal::default(),
         space_map: SpaceMapRoot::default(),
         roots: [0; 7],
         counts: Counts::default(),
@@ -313,6 +315,7 @@ impl Parsing<'_> {
 
     fn line(&mut self, kind: &str, words: &mut Words) -> Result<()> {
         match kind {
+            "journal" => self.journal(words),
             "class" => self.class(words),
             "member" => self.member(words),
             "band" => {
@@ -328,6 +331,20 @@ impl Parsing<'_> {
             "stripe" => self.stripe(words),
             other => Err(wrong(format!("begins with {other:?}"))),
         }
+    }
+
+    fn journal(&mut self, words: &mut Words) -> Result<()> {
+        self.enter(Part::Journal)?;
+        if self.whole.journal != Journal::default() {
+            return Err(wrong("is a second journal"));
+        }
+        self.whole.journal = Journal {
+            offset_sectors: words.number_of("offset")?,
+            sectors: words.number_of("sectors")?,
+            at: words.number_of("at")?,
+            sequence: words.hex_of("sequence")?,
+        };
+        Ok(())
     }
 
     fn class(&mut self, words: &mut Words) -> Result<()> {

@@ -30,8 +30,9 @@ impl Random {
 
 const HEAD: &str = "dm-fusion metadata dump 1
 pool uuid=00000000-0000-0000-0000-00000000abcd transaction=7 clean=1 needs_check=0 compat=1 \
-incompat=0 metadata_blocks=2048 spares=1 block_sectors=128 band_units=240 bands=4 generation=3 \
+incompat=20 metadata_blocks=2048 spares=1 block_sectors=128 band_units=240 bands=4 generation=3 \
 unsynced_generation=1 states_generation=1 scrub_at=0
+journal offset=4096 sectors=2048 at=8192 sequence=7f
 class 0 data=3 parity=1
 class 1 data=4 parity=2
 ";

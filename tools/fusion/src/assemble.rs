@@ -233,7 +233,7 @@ impl FoundPool {
             (
                 (label.pool_name.clone(), label.created, label.block_sectors),
                 (label.members, label.spares, label.legs),
-                (label.data_offset_sectors, label.data_sectors),
+                (label.journal, label.data_offset_sectors, label.data_sectors),
             )
         };
         let agrees = |a: &FoundMember, b: &FoundMember| geometry(&a.label) == geometry(&b.label);

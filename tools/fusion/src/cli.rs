@@ -73,30 +73,9 @@ pub enum Command {
         output: Option<PathBuf>,
     },
     /// Write metadata anew, from what dump has written
-    Restore {
-        /// What dump has written
-        #[arg(short, long, value_name = "FILE")]
-        input: PathBuf,
-        /// A stopped pool, or a device, whose metadata is overwritten; or a new file, whose path has a
-        /// slash
-        #[arg(short, long, value_name = "METADATA")]
-        output: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Restore(RestoreArgs),
     /// Write what can be saved of damaged metadata anew
-    Repair {
-        /// A stopped pool; or a device or file that its metadata is on
-        #[arg(short, long, value_name = "METADATA")]
-        input: String,
-        /// Another pool or device, whose metadata is overwritten; or a new file, whose path has a slash
-        #[arg(short, long, value_name = "METADATA")]
-        output: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Repair(RepairArgs),
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),
     /// List the devices that carry a member's label
@@ -105,6 +84,43 @@ pub enum Command {
         #[arg(value_name = "DEV")]
         devices: Vec<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// What dump has written
+    #[arg(short, long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// A stopped pool, or a device, whose metadata is overwritten; or a new file, whose path has a
+    /// slash
+    #[arg(short, long, value_name = "METADATA")]
+    pub output: String,
+    #[command(flatten)]
+    pub rewrite: RewriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    /// A stopped pool; or a device or file that its metadata is on
+    #[arg(short, long, value_name = "METADATA")]
+    pub input: String,
+    /// Another pool or device, whose metadata is overwritten; or a new file, whose path has a slash
+    #[arg(short, long, value_name = "METADATA")]
+    pub output: String,
+    #[command(flatten)]
+    pub rewrite: RewriteArgs,
+}
+
+/// How metadata is written anew.
+#[derive(Debug, Args)]
+pub struct RewriteArgs {
+    /// Do not let the next start replay what the members have in the journal: what was flushed in
+    /// the last second before the pool stopped uncleanly is lost
+    #[arg(long)]
+    pub discard_journal: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -236,6 +252,9 @@ pub struct PoolCreateArgs {
     /// Do not tell the devices which space is free
     #[arg(long)]
     pub no_discard_passdown: bool,
+    /// Make no journal: a flush then waits for the metadata
+    #[arg(long)]
+    pub no_journal: bool,
     /// Overwrite whatever the devices carry
     #[arg(long)]
     pub force: bool,

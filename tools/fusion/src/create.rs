@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use fusion_format::{Label, SECTOR_BYTES, Slice, superblock};
+use fusion_format::{Label, Ring, SECTOR_BYTES, Slice, superblock};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
 use crate::block::{self, BlockDevice};
 use crate::candidate;
 use crate::dm::{self, Dm};
-use crate::geometry::{Geometry, LEGS};
+use crate::geometry::{Geometry, LEGS, OnMembers};
 use crate::interrupt;
 use crate::member;
 use crate::place::MetadataDevice;
@@ -45,6 +45,7 @@ pub struct Request {
     pub metadata: Option<PathBuf>,
     pub error_if_no_space: bool,
     pub no_discard_passdown: bool,
+    pub no_journal: bool,
     pub force: bool,
 }
 
@@ -66,7 +67,10 @@ pub fn create(dm: &Dm, request: &Request, notes: &mut Vec<String>) -> Result<Run
         request.spares,
         request.block_sectors,
         smallest,
-        metadata.is_none(),
+        OnMembers {
+            metadata: metadata.is_none(),
+            journal: !request.no_journal,
+        },
     )?;
     check_hot_spares(&devices, &geometry, notes)?;
     if request.spares.is_none() && geometry.spares == 0 {
@@ -289,6 +293,10 @@ fn labelled(request: &Request, geometry: &Geometry, devices: &[BlockDevice]) -> 
                     spares: u16::try_from(geometry.spares)?,
                     legs,
                     slice: slice_of(geometry, index.filter(|&index| index < legs)),
+                    journal: Ring {
+                        offset_sectors: geometry.journal_offset_sectors,
+                        sectors: geometry.journal_sectors,
+                    },
                     block_sectors: geometry.block_sectors,
                     data_offset_sectors: geometry.data_offset_sectors,
                     data_sectors: geometry.data_sectors(),

@@ -24,8 +24,17 @@ pub struct Geometry {
     pub rmeta_sectors: u64,
     pub slice_offset_sectors: u64,
     pub slice_sectors: u64,
+    pub journal_offset_sectors: u64,
+    pub journal_sectors: u64,
     pub data_offset_sectors: u64,
     pub bands: Bands,
+}
+
+/// What members have beside data.
+#[derive(Clone, Copy, Debug)]
+pub struct OnMembers {
+    pub metadata: bool,
+    pub journal: bool,
 }
 
 impl Geometry {
@@ -34,13 +43,13 @@ impl Geometry {
     }
 
     /// For a pool over `devices` devices, the smallest member of which has
-    /// `member_sectors`. `own_metadata`: the metadata is on members.
+    /// `member_sectors`.
     pub fn new(
         devices: u32,
         spares: Option<u32>,
         block_sectors: u32,
         member_sectors: u64,
-        own_metadata: bool,
+        on_members: OnMembers,
     ) -> Result<Self> {
         let members = layout::largest_order(devices).with_context(|| {
             format!(
@@ -56,15 +65,24 @@ impl Geometry {
             )
         })?;
 
-        let slice_sectors = if own_metadata {
+        let slice_sectors = if on_members.metadata {
             slice_sectors(&layout, block_sectors, member_sectors)?
         } else {
             0
         };
-        let rmeta_sectors = if own_metadata { RMETA_SECTORS } else { 0 };
+        let rmeta_sectors = if on_members.metadata {
+            RMETA_SECTORS
+        } else {
+            0
+        };
         let slice_offset_sectors = LABEL_AREA_SECTORS + rmeta_sectors;
-        let data_offset_sectors =
-            (slice_offset_sectors + slice_sectors).next_multiple_of(MIB_SECTORS);
+        let slice_end = (slice_offset_sectors + slice_sectors).next_multiple_of(MIB_SECTORS);
+        let (journal_offset_sectors, journal_sectors) = if on_members.journal {
+            (slice_end, journal_sectors(member_sectors))
+        } else {
+            (0, 0)
+        };
+        let data_offset_sectors = slice_end + journal_sectors;
 
         let chunks = member_sectors.saturating_sub(data_offset_sectors) / u64::from(block_sectors);
         let bands = layout.bands(chunks).with_context(|| {
@@ -85,10 +103,20 @@ impl Geometry {
             rmeta_sectors,
             slice_offset_sectors,
             slice_sectors,
+            journal_offset_sectors,
+            journal_sectors,
             data_offset_sectors,
             bands,
         })
     }
+}
+
+/// The size of the journal on each member: a little of a small one, and not more than a second of
+/// flushes fills half of.
+fn journal_sectors(member_sectors: u64) -> u64 {
+    (member_sectors / 256)
+        .next_multiple_of(MIB_SECTORS)
+        .min(32 * MIB_SECTORS)
 }
 
 /// The size of the metadata on each leg.
@@ -126,35 +154,60 @@ mod tests {
     use super::*;
 
     const GIB: u64 = (1 << 30) / SECTOR_BYTES;
+    const ALL: OnMembers = OnMembers {
+        metadata: true,
+        journal: true,
+    };
 
     #[test]
     fn typical() {
-        let geometry = Geometry::new(8, None, 128, GIB, true).unwrap();
+        let geometry = Geometry::new(8, None, 128, GIB, ALL).unwrap();
         assert_eq!((geometry.members, geometry.spares), (8, 1));
         assert_eq!(geometry.rmeta_offset_sectors, 2048);
         assert_eq!(geometry.slice_offset_sectors, 4096);
         assert_eq!(geometry.slice_sectors, 16 * MIB_SECTORS);
-        assert_eq!(geometry.data_offset_sectors, 18 * MIB_SECTORS);
+        assert_eq!(geometry.journal_offset_sectors, 18 * MIB_SECTORS);
+        assert_eq!(geometry.journal_sectors, 4 * MIB_SECTORS);
+        assert_eq!(geometry.data_offset_sectors, 22 * MIB_SECTORS);
         assert!(geometry.data_offset_sectors + geometry.data_sectors() <= GIB);
         assert!(geometry.bands.count >= 24, "{:?}", geometry.bands);
     }
 
     #[test]
     fn metadata_elsewhere() {
-        let geometry = Geometry::new(8, None, 128, GIB, false).unwrap();
+        let journal_only = OnMembers {
+            metadata: false,
+            ..ALL
+        };
+        let geometry = Geometry::new(8, None, 128, GIB, journal_only).unwrap();
         assert_eq!(geometry.slice_sectors, 0);
-        assert_eq!(geometry.data_offset_sectors, MIB_SECTORS);
+        assert_eq!(geometry.journal_offset_sectors, MIB_SECTORS);
+        assert_eq!(geometry.data_offset_sectors, 5 * MIB_SECTORS);
+    }
+
+    #[test]
+    fn no_journal() {
+        let metadata_only = OnMembers {
+            journal: false,
+            ..ALL
+        };
+        let geometry = Geometry::new(8, None, 128, GIB, metadata_only).unwrap();
+        assert_eq!(
+            (geometry.journal_offset_sectors, geometry.journal_sectors),
+            (0, 0)
+        );
+        assert_eq!(geometry.data_offset_sectors, 18 * MIB_SECTORS);
     }
 
     #[test]
     fn odd_numbers_of_devices() {
-        assert_eq!(Geometry::new(6, None, 128, GIB, true).unwrap().members, 5);
-        let four = Geometry::new(4, None, 128, GIB, true).unwrap();
+        assert_eq!(Geometry::new(6, None, 128, GIB, ALL).unwrap().members, 5);
+        let four = Geometry::new(4, None, 128, GIB, ALL).unwrap();
         assert_eq!((four.members, four.spares), (4, 0));
     }
 
     fn error(devices: u32, spares: Option<u32>, block: u32, sectors: u64) -> String {
-        Geometry::new(devices, spares, block, sectors, true)
+        Geometry::new(devices, spares, block, sectors, ALL)
             .unwrap_err()
             .to_string()
     }

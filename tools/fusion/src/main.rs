@@ -69,12 +69,8 @@ fn main() -> ExitCode {
         Command::Dump { metadata, output } => {
             commands::metadata::dump(&metadata, output.as_deref(), json)
         }
-        Command::Restore { input, output, yes } => {
-            commands::metadata::restore(&input, &output, yes, json)
-        }
-        Command::Repair { input, output, yes } => {
-            commands::metadata::repair(&input, &output, yes, json)
-        }
+        Command::Restore(args) => commands::metadata::restore(&args, json),
+        Command::Repair(args) => commands::metadata::repair(&args, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };

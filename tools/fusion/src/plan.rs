@@ -109,12 +109,17 @@ pub fn pool(pool: &Assembled) -> Spec {
             None => " - 0".into(),
         })
         .collect();
-    let mut features = Vec::new();
+    let mut features: Vec<String> = Vec::new();
     if label.error_if_no_space {
-        features.push("error_if_no_space");
+        features.push("error_if_no_space".into());
     }
     if label.no_discard_passdown {
-        features.push("no_discard_passdown");
+        features.push("no_discard_passdown".into());
+    }
+    let journal = &label.journal;
+    if journal.sectors != 0 {
+        features.push("journal".into());
+        features.extend([journal.offset_sectors, journal.sectors].map(|word| word.to_string()));
     }
     let features = match features.len() {
         0 => String::new(),
@@ -163,6 +168,8 @@ pub fn concise(specs: &[Spec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fusion_format::Ring;
+
     use crate::names::parse_dm_uuid;
     use crate::testing::found_pool;
 
@@ -243,6 +250,17 @@ mod tests {
         let table = pool(&assembled).table();
         assert!(
             table.ends_with(" 36864 2 error_if_no_space no_discard_passdown"),
+            "{table}"
+        );
+        for member in &mut found.members {
+            member.label.journal = Ring {
+                offset_sectors: 2048,
+                sectors: 4096,
+            };
+        }
+        let table = pool(&found.assemble(false).unwrap()).table();
+        assert!(
+            table.ends_with(" 36864 5 error_if_no_space no_discard_passdown journal 2048 4096"),
             "{table}"
         );
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What several unit tests share.
 
-use fusion_format::{Label, Slice};
+use fusion_format::{Label, Ring, Slice};
 use uuid::Uuid;
 
 use crate::assemble::{FoundMember, FoundPool};
@@ -24,6 +24,7 @@ pub fn label(index: u16) -> Label {
             offset_sectors: 4096,
             sectors: 32768,
         },
+        journal: Ring::default(),
         block_sectors: 128,
         data_offset_sectors: 36864,
         data_sectors: 2_048_000,

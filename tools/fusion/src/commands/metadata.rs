@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
+use fusion_format::whole::Whole;
 use fusion_metadata::blocks::{BLOCK_BYTES, Block};
 use fusion_metadata::check::{Checked, Options};
 use fusion_metadata::{FileBlocks, Findings, Progress, Severity, Source, Target};
 
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, RepairArgs, RestoreArgs, RewriteArgs};
 use crate::offline::{self, Access};
 use crate::{ask, output, progress};
 
@@ -172,8 +173,23 @@ fn repair_counts(checked: &Checked, blocks: &mut FileBlocks) -> Result<bool> {
 }
 
 fn clear_needs_check(blocks: &mut FileBlocks) -> Result<()> {
+    change_superblock(blocks, Whole::without_needs_check)
+}
+
+/// What was just written, if the members' journal is not for it.
+fn end_rewrite(args: &RewriteArgs, blocks: &mut FileBlocks) -> Result<()> {
+    if !args.discard_journal {
+        return Ok(());
+    }
+    change_superblock(blocks, Whole::without_journal_records)
+}
+
+fn change_superblock(
+    blocks: &mut FileBlocks,
+    change: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> Result<()> {
     let old = blocks.read(0)?;
-    let Some(new) = fusion_format::whole::Whole::without_needs_check(&old[..]) else {
+    let Some(new) = change(&old[..]) else {
         bail!("the superblock has changed meanwhile: check it again");
     };
     let mut bytes: Block = [0; BLOCK_BYTES];
@@ -222,7 +238,8 @@ fn confirm(what: &str, to: &str, yes: bool) -> Result<()> {
     Ok(())
 }
 
-pub fn restore(from: &Path, to: &str, yes: bool, json: bool) -> Result<()> {
+pub fn restore(args: &RestoreArgs, json: bool) -> Result<()> {
+    let (from, to) = (&args.input, &args.output);
     let open = || {
         File::open(from)
             .map(BufReader::new)
@@ -230,11 +247,12 @@ pub fn restore(from: &Path, to: &str, yes: bool, json: bool) -> Result<()> {
     };
     let fails = || format!("{} is not restored", from.display());
     let blocks = fusion_metadata::restore::blocks_of(&mut open()?).with_context(fails)?;
-    confirm("overwriting", to, yes)?;
+    confirm("overwriting", to, args.rewrite.yes)?;
     let mut dump = open()?;
     offline::write(to, blocks, |mut blocks| {
         fusion_metadata::restore::restore(&mut dump, &mut blocks, Progress::default())
-            .with_context(fails)
+            .with_context(fails)?;
+        end_rewrite(&args.rewrite, &mut blocks)
     })?;
     if json {
         return output::json(&serde_json::json!({ "metadata": to, "restored": true }));
@@ -243,11 +261,12 @@ pub fn restore(from: &Path, to: &str, yes: bool, json: bool) -> Result<()> {
     Ok(())
 }
 
-pub fn repair(from: &str, to: &str, yes: bool, json: bool) -> Result<()> {
+pub fn repair(args: &RepairArgs, json: bool) -> Result<()> {
+    let (from, to) = (&args.input, &args.output);
     if offline::is_pool(from) && offline::is_pool(to) {
         bail!("one of {from} and {to} must be a device or a file: write to a file, and look at it");
     }
-    confirm("overwriting", to, yes)?;
+    confirm("overwriting", to, args.rewrite.yes)?;
     let mut lost = Vec::new();
     let mut count = 0u64;
     offline::with(from, Access::Read, |source| {
@@ -263,7 +282,8 @@ pub fn repair(from: &str, to: &str, yes: bool, json: bool) -> Result<()> {
             watch("repairing", &source, false, |seen| {
                 fusion_metadata::repair::repair(&source, &mut target, seen, &mut tell)
             })
-            .with_context(|| format!("the metadata {from} cannot be repaired"))
+            .with_context(|| format!("the metadata {from} cannot be repaired"))?;
+            end_rewrite(&args.rewrite, &mut target)
         })
     })?;
     if json {

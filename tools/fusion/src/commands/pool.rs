@@ -40,6 +40,7 @@ fn create(dm: &Dm, args: PoolCreateArgs, json: bool) -> Result<()> {
         metadata: args.metadata,
         error_if_no_space: args.error_if_no_space,
         no_discard_passdown: args.no_discard_passdown,
+        no_journal: args.no_journal,
         force: args.force,
     };
     let mut notes = Vec::new();
