@@ -7,6 +7,9 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 
 patch=$BATS_TEST_DIRNAME/patch.pl
 
+# What is said of offsets is of pools that have no journal.
+test_setup() { no_journal; }
+
 # refused TEXT TABLE: dm create fails, for that reason.
 refused() {
 	local users
@@ -96,7 +99,7 @@ refused_message() {
 		Invalid number of feature arguments
 		x
 		Invalid number of feature arguments
-		4 unlabelled error_if_no_space no_discard_passdown unlabelled
+		7 unlabelled error_if_no_space no_discard_passdown journal 0 2048 unlabelled
 		Invalid number of feature arguments
 		2 unlabelled
 		Unknown feature argument
@@ -247,7 +250,7 @@ refused_message() {
 	w2=("${w[@]}")
 	w2[9]=$((offset + 128))
 	refused "A member's label has another geometry" "${w2[*]}"
-	refused "Pool has labels: feature unlabelled is not allowed" "$good 1 unlabelled"
+	refused "Pool has labels: feature unlabelled is not allowed" "${good/ 3 journal/ 4 unlabelled journal}"
 	dd if=/dev/mapper/t-m2 of="$BATS_TEST_TMPDIR/label" bs=4k count=1 status=none
 	while read -r at hex text; do
 		for copy in 0 524288; do
@@ -281,7 +284,7 @@ refused_message() {
 	dm create t-pool --table "$good"
 	# A reload looks at the labels, too.
 	refused_reload "A member's label has another index" "${swapped[*]}"
-	refused_reload "Feature unlabelled does not fit the pool" "$good 1 unlabelled"
+	refused_reload "Feature unlabelled does not fit the pool" "${good/ 3 journal/ 4 unlabelled journal}"
 	for copy in 0 524288; do
 		"$patch" label /dev/mapper/t-m2 56 00112233445566778899aabbccddeeff $copy
 	done

@@ -19,6 +19,7 @@ cuts=${FUSION_CONVERT_CUTS:-12}
 	# 128 blocks, three to a set; what the open ones held was put together
 	[ "$(counter convert_gave_up)" -eq 0 ]
 	stripes=$(($(counter converted) + $(counter compacted)))
+	echo "$(counter converted) converted, $(counter compacted) compacted"
 	[ $stripes -ge 43 ]
 	[ $stripes -le 44 ]
 	[ "$(space replicated)" -eq 0 ]

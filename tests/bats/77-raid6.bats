@@ -8,6 +8,8 @@ source "$BATS_TEST_DIRNAME/power.bash"
 
 cuts=${FUSION_RAID6_CUTS:-8}
 
+test_setup() { no_journal; }
+
 member_devices() {
 	for ((i = 0; i < members; i++)); do
 		echo "/dev/mapper/t-m$i"

@@ -7,6 +7,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # Four members, stripes of two data slots: two templates of 12 stripes a band,
 # each 9 blocks of every member.
 test_setup() {
+	no_journal
 	members=4 spares=0 member_sectors=$((16 << 11))
 	template_sectors=$((9 * block))
 	mnt=$BATS_TEST_TMPDIR/mnt
@@ -424,9 +425,9 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	members=8 member_sectors=$((100 << 11))
 	make_members
 	fusion pool create t-pool --no-discard-passdown --json /dev/mapper/t-m{0..7} >/dev/null
-	[[ $(dmsetup table t-pool) == *" 1 no_discard_passdown" ]]
+	[[ $(dmsetup table t-pool) == *" 4 no_discard_passdown journal "* ]]
 	fusion pool stop t-pool
 	fusion pool start t-pool
-	[[ $(dmsetup table t-pool) == *" 1 no_discard_passdown" ]]
+	[[ $(dmsetup table t-pool) == *" 4 no_discard_passdown journal "* ]]
 	fusion pool stop t-pool
 }

@@ -12,17 +12,6 @@ test_teardown() {
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 
-# In blocks without a top, part of one, and whole; and in those that have one.
-write_all_kinds() {
-	local b
-	for b in {0..3}; do
-		write $((b * 16 + b)) 2
-		write $((b * 16 + 160)) 8
-		write $((b * 16 + 320)) 16
-	done
-	write 480 96
-}
-
 @test "an SSD fails, and the rest of the pool goes on" {
 	for ssd in "$turn" $((turn + 5)); do
 		raid_volume 4

@@ -142,7 +142,7 @@ damage() {
 8 $((meta_sectors - 8)) error"
 	dm resume t-meta
 	random_to 0 0 16 || :
-	run ! sync /dev/mapper/t-v0
+	run ! flush
 	wait_for 20 in_ro
 	[ "$(field 2)" = needs_check ]
 	stop_pool

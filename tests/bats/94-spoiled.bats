@@ -236,7 +236,7 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 	[ "$(sum 0)" = "$before" ]
 	# all that is in one stripe
 	blkdiscard -o 0 -l $((192 << 10)) /dev/mapper/t-v0
-	sync /dev/mapper/t-v0 && false
+	flush && false
 	in_ro
 	stop_pool
 	dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none

@@ -251,12 +251,17 @@ pool_defaults() {
 	pool=t-pool
 	members=8 spares=1 block=128
 	member_sectors=$((64 << 11))		# of each
+	# of the data on each, in sectors: before it is the journal, if it has one
+	data_offset=${FUSION_JOURNAL-0}
 	meta_sectors=$((8 << 11))
 	features="unlabelled"
+	[ "$data_offset" -eq 0 ] || features+=" journal 0 $data_offset"
 	missing=				# members, by number
 	background=paused
 }
 pool_defaults
+# The next pool has none: what is on its members is looked at, or what a flush does with its metadata.
+no_journal() { data_offset=0 features=unlabelled; }
 
 # The metadata is on the last SSD's end, where no member reaches.
 meta_target() { echo "linear /dev/mapper/ssd7 $(($(ssd_sectors) - meta_sectors))"; }
@@ -267,7 +272,7 @@ make_members() {
 
 	for ((i = 0; i < members; i++)); do
 		# shellcheck disable=SC2017
-		table+="t-m$i,,,rw,0 $member_sectors linear /dev/mapper/ssd$((i % 8)) $((i / 8 * member_sectors));"
+		table+="t-m$i,,,rw,0 $((data_offset + member_sectors)) linear /dev/mapper/ssd$((i % 8)) $((i / 8 * (data_offset + member_sectors)));"
 	done
 	table+="t-meta,,,rw,0 $meta_sectors $(meta_target)"
 	dm create --concise "$table"
@@ -278,7 +283,7 @@ pool_table() {
 	local i table="0 ${pool_sectors:-8} fusion-pool /dev/mapper/t-meta $block mols $spares $members"
 
 	for ((i = 0; i < members; i++)); do
-		if [[ " $missing " == *" $i "* ]]; then table+=" - 0"; else table+=" /dev/mapper/t-m$i 0"; fi
+		if [[ " $missing " == *" $i "* ]]; then table+=" - 0"; else table+=" /dev/mapper/t-m$i $data_offset"; fi
 	done
 	# shellcheck disable=SC2086
 	set -- $features
@@ -371,7 +376,11 @@ states_are() { [ "$(states)" = "$1" ]; }
 none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 
 # A flush of one volume commits everything.
-flush() { sync /dev/mapper/t-v0; }
+# What was written is durable, and in the metadata.
+flush() {
+	sync /dev/mapper/t-v0 || return
+	[ "$data_offset" -eq 0 ] || message commit
+}
 
 # Of volume $1.
 sum() { dd if=/dev/mapper/t-v"$1" bs=1M iflag=direct status=none | md5sum; }

@@ -39,6 +39,23 @@ write() {
 		seek=$(($1 << 12)) status=none || return 1
 	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
 }
+# In blocks without a top, part of one, and whole; and in those that have one; and a large one.
+write_all_kinds() {
+	local b
+	for b in {0..3}; do
+		write $((b * 16 + b)) 2
+		write $((b * 16 + 160)) 8
+		write $((b * 16 + 320)) 16
+	done
+	write 480 96
+}
+# What other pools have left in the journal's ring on the members.
+empty_ring() {
+	local i
+	for ((i = 0; i < members; i++)); do
+		blkdiscard -f -l $((data_offset << 9)) "/dev/mapper/t-m$i" 2>/dev/null
+	done
+}
 # sectors read|written MEMBER, since it was made.
 sectors() {
 	local stat

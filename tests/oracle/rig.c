@@ -59,6 +59,8 @@ static void shape(struct rig *rig, u64 life, u64 seed)
 	memset(rig, 0, sizeof(*rig));
 	rig->n = orders[life % 4];
 	rig->kind = life / 4 % RIG_KINDS;
+	/* half of them; the smallest ring there can be */
+	rig->journal_sectors = life / 5 % 2 ? 2048 : 0;
 	rig->spares = rig->kind == RIG_RAID6 && rig->n > 7 ? 1 + draw(&state, 2) : 1;
 	rig->block_sectors = sizes[draw(&state, sizeof(sizes) / sizeof(*sizes))];
 	rig->tight = rig->n <= 8 && rig->block_sectors <= 128 && draw(&state, 3) == 0;
@@ -92,8 +94,8 @@ int rig_make(struct rig *rig, u64 life, u64 seed)
 	for (i = 0; i < rig->n; i++) {
 		snprintf(name, sizeof(name), "t-s%u", i);
 		snprintf(seed_text, sizeof(seed_text), "%u", i + 1);
-		error = dm_make(name, rig->member_blocks * rig->block_sectors, "ssdsim", seed_text,
-				&ssd_dev[i]);
+		error = dm_make(name, rig->journal_sectors + rig->member_blocks * rig->block_sectors,
+				"ssdsim", seed_text, &ssd_dev[i]);
 		if (error)
 			return failed("make an SSD", error);
 	}
@@ -141,8 +143,12 @@ int rig_start(struct rig *rig, u64 missing, bool fresh)
 		      rig->block_sectors, rig->spares, rig->n);
 	for (i = 0; i < rig->n; i++)
 		at += missing >> i & 1 ? sprintf(at, " - 0") :
-					 sprintf(at, " %u:%u 0", major(ssd_dev[i]), minor(ssd_dev[i]));
-	sprintf(at, " 1 unlabelled");
+					 sprintf(at, " %u:%u %u", major(ssd_dev[i]), minor(ssd_dev[i]),
+						 rig->journal_sectors);
+	if (rig->journal_sectors)
+		sprintf(at, " 4 unlabelled journal 0 %u", rig->journal_sectors);
+	else
+		sprintf(at, " 1 unlabelled");
 	error = dm_make(RIG_POOL, 8, "fusion-pool", table, &rig->pool);
 	if (error)
 		return failed("start the pool", error);

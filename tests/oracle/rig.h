@@ -26,6 +26,7 @@ enum rig_kind {
 struct rig {
 	enum rig_kind kind;
 	unsigned int n, spares, block_sectors;
+	unsigned int journal_sectors;	/* 0: no journal; on each member, before its data */
 	u64 member_blocks;
 	bool tight;			/* hardly more space than the volumes need */
 	u64 volume_blocks[RIG_VOLUMES];
