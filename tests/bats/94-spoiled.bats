@@ -14,6 +14,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 source "$BATS_TEST_DIRNAME/patches.bash"
 
 spoil=${SPOIL:-$repo/build/fuzz/spoil}
+records=${RECORDS:-$repo/build/fuzz/records}
 bear=${BEAR:-$repo/build/fuzz/bear}
 rounds=${FUSION_SPOILED_ROUNDS:-12}
 first=${FUSION_SPOILED_FIRST:-1}
@@ -219,6 +220,57 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 	echo "# $BATS_TEST_DESCRIPTION: of $looked blocks, for $refused the pool was refused, and for $failed reads failed" >&3
 	[ $refused -gt 2 ]
 	[ $failed -gt 2 ]
+}
+
+# With right checksums: nothing that they say is believed.
+@test "records of the journal that are not right" {
+	local ring=2048 refused=0 seed
+	data_offset=$ring features="unlabelled no_discard_passdown journal 0 $ring"
+	make_pool
+	empty_ring
+	message set patch_percent 20
+	volume 0 8
+	volume 1 4 3 2
+	random_to 0 0 1024
+	message convert
+	message commit
+	suspend_meta
+	# one after the other: patches, tops, discards, large writes, of one parity and of two
+	for at in {0..9}; do
+		random_to 0 $((at * 48)) 2
+		random_to 0 $((1024 + at * 16)) 16
+		random_to 1 $((at * 16)) 8
+		[ $((at % 3)) -ne 0 ] || sync /dev/mapper/t-v0
+	done
+	blkdiscard -f -o $((1 << 20)) -l $((1 << 19)) /dev/mapper/t-v0
+	random_to 0 1536 96 384k
+	sync /dev/mapper/t-v0
+	for i in 0 1; do
+		dd if=/dev/mapper/t-v$i of="$BATS_TEST_TMPDIR/v$i" bs=1M iflag=direct status=none
+	done
+	power_cut
+	dm resume t-meta
+	stop_pool
+	power_on
+	clean=$BATS_TEST_TMPDIR/clean
+	image_to "$clean"
+	table=$(pool_table)
+	for i in {0..7}; do
+		dd if="/dev/mapper/t-m$i" bs=1M count=1 iflag=direct status=none
+	done >"$BATS_TEST_TMPDIR/rings"
+	for seed in "${seeds[@]}"; do
+		"$records" "$BATS_TEST_TMPDIR/rings" 8 "$seed" /dev/mapper/t-m{0..7} >"$BATS_TEST_TMPDIR/spoiled"
+		dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
+		run "$bear" use $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[01]
+		[ -z "$all" ] || echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3
+		[ "$status" -eq 0 ] || { echo "# $(<"$BATS_TEST_TMPDIR/spoiled") $output" >&3; keep; }
+		[[ $output != *refused* ]] || refused=$((refused + 1))
+		check_log || keep
+		no_module_users
+	done
+	echo "# $BATS_TEST_DESCRIPTION: of ${#seeds[@]} $refused were refused" >&3
+	[ ${#seeds[@]} -lt 10 ] || [ "$refused" -gt 0 ]
+	[ ${#seeds[@]} -lt 10 ] || [ "$refused" -lt ${#seeds[@]} ]
 }
 
 @test "a band that has more stripes than it is said to have is not freed with the last of them" {
