@@ -194,3 +194,33 @@ damage() {
 	fusion pool stop t-pool
 	fusion check t-pool
 }
+
+@test "a pool that was not stopped, and what its journal has" {
+	features=
+	make_members
+	dm remove t-meta
+	fusion pool create t-pool --json /dev/mapper/t-m{0..7} >/dev/null
+	fusion volume create t-pool a --size 4M --json >/dev/null
+	message set paused 1
+	message commit
+	# what comes now is in the journal only
+	meta=t-pool_fmeta
+	udevadm settle
+	dm suspend --noflush --nolockfs "$meta"
+	random 16 >"$BATS_TEST_TMPDIR/data"
+	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-pool-a bs=64k oflag=direct conv=fsync status=none
+	power_cut lose
+	dm resume "$meta"
+	fusion pool stop t-pool || :
+	power_on
+	run -0 fusion check t-pool
+	[[ $output == *"the next start replays 1 epochs from the journal"* ]]
+	run -0 fusion check --json t-pool
+	[ "$(jq -c '[.good, .journal_epochs, .journal_stale]' <<<"$output")" = "[true,1,false]" ]
+	fusion pool start t-pool
+	log_has "what the journal had of 1 epochs has been replayed"
+	cmp -n 64K "$BATS_TEST_TMPDIR/data" /dev/mapper/t-pool-a
+	fusion pool stop t-pool
+	run -0 fusion check t-pool
+	[[ $output != *journal* ]]
+}

@@ -6,8 +6,15 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 5] = ["layout.c", "pairing.c", "codec.c", "patch.c", "row.c"];
-const HEADERS: [&str; 7] = [
+const SOURCES: [&str; 6] = [
+    "layout.c",
+    "pairing.c",
+    "codec.c",
+    "patch.c",
+    "row.c",
+    "journal-record.c",
+];
+const HEADERS: [&str; 8] = [
     "pure.h",
     "layout.h",
     "pairing.h",
@@ -15,6 +22,7 @@ const HEADERS: [&str; 7] = [
     "codec.h",
     "patch.h",
     "row.h",
+    "journal-record.h",
 ];
 
 fn main() {

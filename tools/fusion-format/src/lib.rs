@@ -19,6 +19,7 @@ mod ffi {
 }
 
 mod crc;
+pub mod journal;
 pub mod label;
 pub mod layout;
 pub mod metadata;

@@ -33,8 +33,18 @@ pub fn with<T>(
     access: Access,
     work: impl FnOnce(FileBlocks) -> Result<T>,
 ) -> Result<T> {
+    with_members(metadata, access, |blocks, _| work(blocks))
+}
+
+/// The same; of a pool also with its members' devices, by index; None: it is missing. Nothing if it
+/// is not named by the pool's name.
+pub fn with_members<T>(
+    metadata: &str,
+    access: Access,
+    work: impl FnOnce(FileBlocks, &[Option<PathBuf>]) -> Result<T>,
+) -> Result<T> {
     if !is_pool(metadata) {
-        return work(open(Path::new(metadata), access)?);
+        return work(open(Path::new(metadata), access)?, &[]);
     }
     let _lock = Lock::take()?;
     interrupt::defer();
@@ -52,8 +62,13 @@ pub fn with<T>(
         Some(device) => device.path,
         None => PathBuf::from(names::dm_path(&names::metadata_name(&pool.name))),
     };
+    let members: Vec<_> = pool
+        .members
+        .iter()
+        .map(|member| Some(member.as_ref()?.path.clone()))
+        .collect();
     let made = start::bring_up_metadata(&dm, &pool)?;
-    let result = open(&path, access).and_then(work);
+    let result = open(&path, access).and_then(|blocks| work(blocks, &members));
     drop(made);
     result
 }

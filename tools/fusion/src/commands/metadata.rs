@@ -3,15 +3,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
+use fusion_format::journal::{self, Pending};
 use fusion_format::whole::Whole;
 use fusion_metadata::blocks::{BLOCK_BYTES, Block};
 use fusion_metadata::check::{Checked, Options};
 use fusion_metadata::{FileBlocks, Findings, Progress, Severity, Source, Target};
 
+use crate::block::BlockDevice;
 use crate::cli::{CheckArgs, RepairArgs, RestoreArgs, RewriteArgs};
 use crate::offline::{self, Access};
 use crate::{ask, output, progress};
@@ -55,6 +57,8 @@ struct Answer {
     needs_check: bool,
     cleared: bool,
     problems: Vec<String>,
+    /// In the journal; None: nobody has looked, or there is none.
+    pending: Option<Pending>,
 }
 
 pub fn check(args: &CheckArgs, json: bool) -> Result<()> {
@@ -63,7 +67,9 @@ pub fn check(args: &CheckArgs, json: bool) -> Result<()> {
     } else {
         Access::Read
     };
-    let result = offline::with(&args.metadata, access, |blocks| check_blocks(args, blocks));
+    let result = offline::with_members(&args.metadata, access, |blocks, members| {
+        check_blocks(args, blocks, members)
+    });
     let answer = match result {
         Err(_) if args.quiet => return Err(Silent.into()),
         result => result?,
@@ -79,9 +85,12 @@ pub fn check(args: &CheckArgs, json: bool) -> Result<()> {
             "errors": answer.errors, "non_fatal": answer.minor, "repaired": answer.repaired,
             "needs_check": answer.needs_check, "cleared": answer.cleared,
             "problems": answer.problems,
+            "journal_epochs": answer.pending.map(|pending| pending.epochs),
+            "journal_stale": answer.pending.map(|pending| pending.stale),
         }))?;
     } else {
         output::notes(&answer.problems);
+        output::notes(&journal_note(&answer));
         let told = answer.problems.len() as u64;
         if answer.errors + answer.minor > told {
             output::notes(&[format!("and {} more", answer.errors + answer.minor - told)]);
@@ -107,6 +116,35 @@ pub fn check(args: &CheckArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// What a start would make of the journal.
+fn journal_note(answer: &Answer) -> Vec<String> {
+    match answer.pending {
+        Some(Pending { stale: true, .. }) => vec![
+            "the journal goes on after a commit that this metadata does not have: the pool does not \
+             start, unless that is found, or discarded (fusion restore --discard-journal)"
+                .into(),
+        ],
+        Some(Pending { epochs, .. }) if epochs > 0 => {
+            vec![format!("the next start replays {epochs} epochs from the journal")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Of the members that can be read.
+fn pending(whole: &Whole, members: &[Option<PathBuf>]) -> Option<Pending> {
+    if members.is_empty() || whole.journal.sectors == 0 {
+        return None;
+    }
+    let devices: Vec<_> = members
+        .iter()
+        .map(|path| BlockDevice::open_read(path.as_ref()?).ok())
+        .collect();
+    Some(journal::pending(whole, &mut |index, at, bytes| {
+        devices.get(index)?.as_ref()?.read_at(at, bytes).ok()
+    }))
+}
+
 fn remark(answer: &Answer) -> &'static str {
     match (answer.repaired, answer.cleared, answer.needs_check) {
         (true, true, _) => ": counts are corrected, and the pool can be written to again",
@@ -117,7 +155,11 @@ fn remark(answer: &Answer) -> &'static str {
     }
 }
 
-fn check_blocks(args: &CheckArgs, mut blocks: FileBlocks) -> Result<Answer> {
+fn check_blocks(
+    args: &CheckArgs,
+    mut blocks: FileBlocks,
+    members: &[Option<PathBuf>],
+) -> Result<Answer> {
     let mut answer = Answer::default();
     let options = Options {
         superblock_only: args.super_block_only,
@@ -143,6 +185,7 @@ fn check_blocks(args: &CheckArgs, mut blocks: FileBlocks) -> Result<Answer> {
         return Ok(answer);
     };
     answer.needs_check = checked.whole.needs_check;
+    answer.pending = pending(&checked.whole, members);
     if args.auto_repair && minor > 0 {
         answer.repaired = repair_counts(&checked, &mut blocks)?;
     }
