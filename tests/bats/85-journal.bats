@@ -303,9 +303,10 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 
 @test "a flush does not wait for an SSD that hangs, and is failed" {
 	raid_volume 4
-	change_all_kinds
 	udevadm settle
+	# or the timer's commit may have flushed it
 	dmsetup message ssd2 0 hold flushes
+	change_all_kinds
 	flush 3>&- &
 	pid=$!
 	wait_for 20 held 1
@@ -343,15 +344,16 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	[ "$(sum 1)" = "$sum" ]
 }
 
-# of t-meta
-meta_dd() { dd "$@" bs=1M oflag=direct iflag=direct status=none; }
+# As it is on its device; and so again.
+meta_to() { dd if=/dev/mapper/t-meta of="$1" bs=1M iflag=direct status=none; }
+meta_from() { dd if="$1" of=/dev/mapper/t-meta bs=1M oflag=direct status=none; }
 
 # What is free by it may be in use.
 @test "metadata that is older than its journal is not started" {
 	raid_volume 4
 	message commit
 	old=$BATS_TEST_TMPDIR/old
-	meta_dd if=/dev/mapper/t-meta of="$old"
+	meta_to "$old"
 	write 100 3
 	flush
 	message commit
@@ -364,12 +366,12 @@ meta_dd() { dd "$@" bs=1M oflag=direct iflag=direct status=none; }
 	stop_pool
 	power_on
 	new=$BATS_TEST_TMPDIR/new
-	meta_dd if=/dev/mapper/t-meta of="$new"
-	meta_dd if="$old" of=/dev/mapper/t-meta
+	meta_to "$new"
+	meta_from "$old"
 	run ! start_pool
 	log_has "the journal goes on after a commit that this metadata does not have"
 	# as it was, it goes with the journal, also if it was restored from a dump
-	meta_dd if="$new" of=/dev/mapper/t-meta
+	meta_from "$new"
 	fusion dump /dev/mapper/t-meta -o "$BATS_TEST_TMPDIR/dump"
 	fusion restore -i "$BATS_TEST_TMPDIR/dump" -o /dev/mapper/t-meta --yes
 	start_pool
@@ -378,7 +380,7 @@ meta_dd() { dd "$@" bs=1M oflag=direct iflag=direct status=none; }
 	as_written
 	# and the old one does when the journal is not to be used
 	stop_pool
-	meta_dd if="$old" of=/dev/mapper/t-meta
+	meta_from "$old"
 	log_mark
 	fusion dump /dev/mapper/t-meta -o "$BATS_TEST_TMPDIR/dump2"
 	fusion restore -i "$BATS_TEST_TMPDIR/dump2" -o /dev/mapper/t-meta --discard-journal --yes
@@ -443,6 +445,24 @@ patch_much() {
 	cp "$BATS_TEST_TMPDIR/before" "$model"
 	as_written
 	parity_fits
+}
+
+# Flushes and records that are sent there come back, and are sent again.
+@test "an SSD whose queue is full is waited for" {
+	scsi_disk 66 max_queue=1 ndelay=1000000
+	make_members
+	dm create "$pool" --table "$(pool_table | sed "s,/dev/mapper/t-m2 ,/dev/$disk ,")"
+	[[ $(dmsetup table "$pool") == *" $(stat -c %Hr:%Lr "/dev/$disk") "* ]]
+	volume 0 8
+	fio --output-format=terse --output=/dev/null --filename=/dev/mapper/t-v0 --rw=randwrite --bs=4k --direct=1 --fsync=1 \
+		--thread --number_ios=64 --verify=crc32c --name=a --size=2m --name=b --size=2m --offset=2m \
+		--name=c --size=2m --offset=4m --name=d --size=2m --offset=6m
+	[ "$(journaled)" -gt 8 ]
+	[ "$(states)" = oooooooo ]
+	message convert
+	parity_fits
+	stop_pool
+	no_scsi_disk
 }
 
 # What another pool has left in the ring is not taken for one's own.

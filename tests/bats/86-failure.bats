@@ -178,18 +178,9 @@ pages_other() {
 	as_written
 }
 
-
-# As $disk, when it has been looked at.
-disk_is_there() {
-	disk=$(echo /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
-	disk=${disk##*/}
-	[ -b "/dev/$disk" ] && [ "$(blockdev --getsz "/dev/$disk")" -eq $((64 << 11)) ]
-}
 # A disk that is taken away answers with errors, with or without a device behind it.
 @test "a disk is taken away, with I/O under way" {
-	modprobe sd_mod
-	modprobe scsi_debug dev_size_mb=64 sector_size=4096 delay=1
-	wait_for 20 disk_is_there
+	scsi_disk 64 delay=1
 	make_members
 	dm reload t-m2 --table "0 $member_sectors linear /dev/$disk 0"
 	dm resume t-m2
@@ -210,7 +201,7 @@ disk_is_there() {
 	missing=2
 	restart rw 4
 	dm remove t-m2
-	wait_for 20 modprobe -q -r scsi_debug
+	no_scsi_disk
 	[ "$(states)" = oofooooo ]
 	[ "$(sum 0)" = "$before" ]
 }

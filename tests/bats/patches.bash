@@ -56,6 +56,19 @@ empty_ring() {
 		blkdiscard -f -l $((data_offset << 9)) "/dev/mapper/t-m$i" 2>/dev/null
 	done
 }
+# scsi_disk MIB [PARAMETER...]: a disk with a request queue, as $disk.
+scsi_disk() {
+	modprobe sd_mod
+	modprobe scsi_debug dev_size_mb="$1" sector_size=4096 "${@:2}"
+	wait_for 20 scsi_disk_is_there "$1"
+}
+# It has been looked at.
+scsi_disk_is_there() {
+	disk=$(echo /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
+	disk=${disk##*/}
+	[ -b "/dev/$disk" ] && [ "$(blockdev --getsz "/dev/$disk")" -eq $(($1 << 11)) ]
+}
+no_scsi_disk() { wait_for 20 modprobe -q -r scsi_debug; }
 # sectors read|written MEMBER, since it was made.
 sectors() {
 	local stat
