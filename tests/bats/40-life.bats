@@ -90,7 +90,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 		wait_for 20 more_writes "$now"
 	done
 	[ "$(field 6)" = queue_if_no_space ]
-	features="unlabelled error_if_no_space"
+	features+=" error_if_no_space"
 	dm reload "$pool" --table "$(pool_table)"
 	dm resume "$pool"
 	[ "$(field 6)" = error_if_no_space ]

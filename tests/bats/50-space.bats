@@ -13,7 +13,7 @@ test_teardown() { parameter no_space_timeout 60; }
 
 # Volumes of which each is larger than the pool.
 small_pool() {
-	features="unlabelled $*"
+	features+=${*:+ $*}
 	make_pool
 	message create_volume 0 v0 $big 2 1
 	message create_volume 1 v1 $big 2 1

@@ -445,7 +445,7 @@ leave_some_of_each() {
 }
 
 @test "a band that was taken and is not used goes to another class" {
-	features="unlabelled error_if_no_space"
+	features+=" error_if_no_space"
 	member_sectors=$((16 << 11))
 	make_pool
 	# One stripe more than a band of 56 gives away: another band is taken.

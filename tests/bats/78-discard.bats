@@ -191,7 +191,7 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 }
 
 @test "a writer that needs the space waits for the discards; it is not given out before" {
-	features="unlabelled error_if_no_space"
+	features+=" error_if_no_space"
 	make_pool
 	volume 0 64 2
 	volume 1 4 2
@@ -256,7 +256,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 }
 
 @test "no_discard_passdown, and back by a reload" {
-	features="unlabelled no_discard_passdown"
+	features+=" no_discard_passdown"
 	make_pool
 	before=$(space free)
 	discards_mark
@@ -265,7 +265,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	[ "$(discarded_sectors) $(counter passdowns)" = "0 0" ]
-	features=unlabelled
+	features=${features/ no_discard_passdown}
 	dm reload "$pool" --table "$(pool_table)"
 	dm resume "$pool"
 	volume 0 8 2

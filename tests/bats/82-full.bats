@@ -91,7 +91,7 @@ ext4_on_lvm() {
 }
 
 @test "ext4 is told that there is no space, removes a file, trims and goes on" {
-	features="unlabelled error_if_no_space"
+	features+=" error_if_no_space"
 	make_pool
 	volume 0 512 3
 	ext4_on_lvm
