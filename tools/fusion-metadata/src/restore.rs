@@ -457,7 +457,7 @@ mod tests {
             (
                 "run 0 3 0:0:0",
                 "run 0 0 0:0:0",
-                "line 16: is longer than a stripe",
+                "line 17: is longer than a stripe",
             ),
             ("blocks=65536", "blocks=2", "beyond the volume's end"),
             ("run 0 3 0:0:0\n", "", "which nothing refers to"),
