@@ -158,7 +158,7 @@ field() { dmsetup status ssdsim-test | cut -d' ' -f$((3 + $1)); }
 # Some I/O is held; udev's probing may be, too.
 await_held() {
 	local deadline=$((SECONDS + 20))
-	until [ "$(field 11)" -ge 1 ]; do
+	until [ "$(field 15)" -ge 1 ]; do
 		[ $SECONDS -le $deadline ]
 		sleep 0.05
 	done
@@ -184,7 +184,7 @@ await_held() {
 	dmsetup message ssdsim-test 0 release
 	wait $pid
 	udevadm settle
-	[ "$(field 11)" -eq 0 ]
+	[ "$(field 15)" -eq 0 ]
 	dmsetup message ssdsim-test 0 hold writes
 	dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct status=none 3>&- &
 	pid=$!
@@ -362,4 +362,57 @@ at_least() { [ "$2" -ge "$1" ] || { echo "$2 is less than $1"; return 1; }; }
 	run ! dmsetup message ssdsim-test 0 time 1 2 3
 	run ! dmsetup message ssdsim-test 0 time 1000001 0 0 0
 	run ! dmsetup message ssdsim-test 0 time 0 0 a 0
+}
+
+# written MIB: so much is written; sets $took, $buffers, $garbage and $stalled.
+written() {
+	dmsetup message ssdsim-test 0 drive A aged
+	took=$(microseconds dd if=/dev/zero of=$dev bs=1M count="$1" oflag=direct,seek_bytes seek=0 status=none)
+	buffers=$(field 11) garbage=$(field 12) stalled=$(field 14)
+	dmsetup message ssdsim-test 0 time off
+}
+
+@test "a drive flushes its buffer and collects garbage, after what the seed says" {
+	udevadm settle
+	dmsetup remove ssdsim-test
+	dmsetup create ssdsim-test --table "0 $((192 << 11)) ssdsim 1"
+	dmsetup message ssdsim-test 0 keep_data no
+	written 192
+	first="$buffers $garbage $stalled"
+	echo "$first in $took us"
+	at_least 12 "$buffers"
+	at_least "$buffers" 13
+	at_least 1 "$garbage"
+	at_least "$garbage" 3
+	at_least $((buffers * 3000 + garbage * 54000)) "$stalled"
+	at_least "$stalled" $((buffers * 12000 + garbage * 216000))
+	at_least "$stalled" "$took"
+	written 192
+	[ "$buffers $garbage $stalled" = "$first" ]
+	dmsetup remove ssdsim-test
+	dmsetup create ssdsim-test --table "0 $((192 << 11)) ssdsim 2"
+	dmsetup message ssdsim-test 0 keep_data no
+	written 192
+	[ "$buffers $garbage $stalled" != "$first" ]
+}
+
+@test "what is under way to a drive that stands still comes after that" {
+	udevadm settle
+	run ! dmsetup message ssdsim-test 0 stall 1000
+	dmsetup message ssdsim-test 0 time 3000000 0 0 0
+	start=${EPOCHREALTIME/[.,]/}
+	dd if=$dev of=/dev/null bs=4k count=1 iflag=direct status=none 3>&- &
+	# it may not have come yet: then all of the stall is before it
+	dmsetup message ssdsim-test 0 stall 2000000
+	dmsetup message ssdsim-test 0 stall 1000000 1
+	wait $!
+	took=$((${EPOCHREALTIME/[.,]/} - start))
+	at_least 6000000 "$took"
+	[ "$(field 13) $(field 14)" = "2 3000000" ]
+	for bad in "stall" "stall a" "stall 1 2 3" "drive" "drive A" "drive B aged" "drive A old" "drive A aged 0" \
+		"drive A aged 1001" "drive A aged 1 2"; do
+		# shellcheck disable=SC2086
+		run ! dmsetup message ssdsim-test 0 $bad
+	done
+	dmsetup message ssdsim-test 0 time off
 }

@@ -18,14 +18,17 @@ use_drives 7
 # FusionRAID's table 3: microseconds to read and write a page, MB/s read and written.
 declare -A drive=([A]="50 60 550 500" [E]="36 37 560 280")
 
-# make_drives TIMES [DRIVE]: like that one (E), so many times slower.
+# make_drives SLOWER [DRIVE [AGE]]: like that one (E), so many times slower; fresh or aged: with
+# spikes, else without.
 make_drives() {
-	local d slower=$1 speed
+	local d slower=$1 speed message
 
 	read -ra speed <<<"${drive[${2:-E}]}"
+	message="time $((speed[0] * slower)) $((speed[1] * slower)) $((speed[2] / slower)) $((speed[3] / slower))"
+	[ -z "${3:-}" ] || message="drive $2 $3 $slower"
 	for d in "${members[@]}" "$meta"; do
-		dmsetup message "$d" 0 time $((speed[0] * slower)) $((speed[1] * slower)) \
-			$((speed[2] / slower)) $((speed[3] / slower))
+		# shellcheck disable=SC2086
+		dmsetup message "$d" 0 $message
 	done
 	for d in "${members[@]}"; do
 		dmsetup message "$d" 0 keep_data no

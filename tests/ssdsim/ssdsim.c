@@ -41,7 +41,11 @@
  *	good			all can be read again
  *	time <read> <write> <read rate> <write rate>	I/O takes time from now on:
  *				latencies in microseconds, rates in MB/s, 0 for no
- *				limit; see time.h
+ *				limit; nothing else delays it
+ *	drive <name> <age> [<slower>]	it takes the time of such a drive: A (a consumer's) or E
+ *				(a datacenter's) of FusionRAID's table 3, fresh or aged, so many
+ *				times slower (1); see drive.h
+ *	stall <us> [<units>]	so many of its units (all) stand still, for so long
  *	time off		it takes none, as at first
  *	keep_data yes|no	no: drop what is written, and read what was in the
  *				buffer before; as the data of md and of dm-fusion, not
@@ -60,11 +64,12 @@
  *
  * Status:
  *	<on|off> <reads> <writes> <flushes> <fuas> <discards> <discarded sectors>
- *	<busy us> <cached pages> <stored pages> <held I/Os>
+ *	<busy us> <cached pages> <stored pages>
+ *	<buffer flushes> <garbage collections> <stalls told> <stalled us> <held I/Os>
  * where the first five numbers count I/Os that succeeded (writes: with FUA or
  * not, and WRITE_ZEROES), the sixth what the fifth discarded, the seventh for how
  * long I/O that takes time has kept the device busy, and stored pages are those
- * that take memory.
+ * that take memory.  The four after them are since it takes the time that it takes.
  *
  * Whoever reads the device through the page cache may see what the device has
  * lost: use direct I/O, or drop the caches after a cut.
@@ -470,8 +475,7 @@ static void ssd_do(struct ssd *ssd, struct bio *bio)
 	percpu_up_read(&power_lock);
 
 	bio->bi_status = status;
-	ssd_time_end(&ssd->time, dm_per_bio_data(bio, sizeof(struct ssd_io)), bio,
-		     bio_has_data(bio) ? sectors << SECTOR_SHIFT : 0);
+	ssd_time_end(&ssd->time, dm_per_bio_data(bio, sizeof(struct ssd_io)), bio);
 }
 
 static bool ssd_has_tag(const struct ssd *ssd)
@@ -711,7 +715,8 @@ static void ssd_hold_no_more(struct ssd *ssd)
 /* time off, or time <read> <write> <read rate> <write rate> */
 static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
 {
-	u32 latency_us[2], mb_per_s[2];
+	struct ssd_model model = { .units = 1 };
+	u32 latency_us, mb_per_s;
 	int i;
 
 	if (argc == 2 && !strcasecmp(argv[1], "off")) {
@@ -720,12 +725,40 @@ static int ssd_time_message(struct ssd *ssd, unsigned int argc, char **argv)
 	}
 	if (argc != 5)
 		return -EINVAL;
-	for (i = 0; i < 2; i++)
-		if (kstrtou32(argv[1 + i], 10, &latency_us[i]) || latency_us[i] > USEC_PER_SEC ||
-		    kstrtou32(argv[3 + i], 10, &mb_per_s[i]) || mb_per_s[i] > 1000000)
+	for (i = 0; i < 2; i++) {
+		if (kstrtou32(argv[1 + i], 10, &latency_us) || latency_us > USEC_PER_SEC ||
+		    kstrtou32(argv[3 + i], 10, &mb_per_s) || mb_per_s > 1000000)
 			return -EINVAL;
-	ssd_time_set(&ssd->time, latency_us, mb_per_s);
+		model.latency_ns[i] = latency_us * NSEC_PER_USEC;
+		model.ps_per_byte[i] = mb_per_s ? 1000000 / mb_per_s : 0;
+	}
+	ssd_time_set(&ssd->time, &model, ssd->seed);
 	return 0;
+}
+
+/* drive <name> <age> [<slower>] */
+static int ssd_drive_message(struct ssd *ssd, unsigned int argc, char **argv)
+{
+	struct ssd_model model;
+	u32 slower = 1;
+
+	if (argc < 3 || argc > 4 ||
+	    (argc == 4 && (kstrtou32(argv[3], 10, &slower) || !slower || slower > 1000)) ||
+	    !ssd_model_find(&model, argv[1], argv[2], slower))
+		return -EINVAL;
+	ssd_time_set(&ssd->time, &model, ssd->seed);
+	return 0;
+}
+
+/* stall <us> [<units>] */
+static int ssd_stall_message(struct ssd *ssd, unsigned int argc, char **argv)
+{
+	u32 us, units = SSD_MAX_UNITS;
+
+	if (argc < 2 || argc > 3 || kstrtou32(argv[1], 10, &us) ||
+	    (argc == 3 && kstrtou32(argv[2], 10, &units)))
+		return -EINVAL;
+	return ssd_time_stall(&ssd->time, units, us * (u64)NSEC_PER_USEC);
 }
 
 static int ssd_bad_message(struct ssd *ssd, unsigned int argc, char **argv)
@@ -758,6 +791,10 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 
 	if (argc && !strcasecmp(argv[0], "time"))
 		return ssd_time_message(ssd, argc, argv);
+	if (argc && !strcasecmp(argv[0], "drive"))
+		return ssd_drive_message(ssd, argc, argv);
+	if (argc && !strcasecmp(argv[0], "stall"))
+		return ssd_stall_message(ssd, argc, argv);
 	if (argc && !strcasecmp(argv[0], "bad"))
 		return ssd_bad_message(ssd, argc, argv);
 
@@ -849,17 +886,22 @@ static void ssdsim_status(struct dm_target *ti, status_type_t type, unsigned int
 			  char *result, unsigned int maxlen)
 {
 	struct ssd *ssd = ti->private;
+	struct ssd_time_counts counts;
 	unsigned int sz = 0;
 	int i;
 
 	switch (type) {
 	case STATUSTYPE_INFO:
+		ssd_time_count(&ssd->time, &counts);
 		mutex_lock(&ssd->lock);
 		DMEMIT("%s", ssd->off ? "off" : "on");
 		for (i = 0; i < SSD_NR_COUNTERS; i++)
 			DMEMIT(" %llu", ssd->counters[i]);
-		DMEMIT(" %llu", ssd_time_busy_us(&ssd->time));
-		DMEMIT(" %lu %lu %u", ssd->nr_cached, ssd->nr_stored, READ_ONCE(ssd->nr_held));
+		DMEMIT(" %llu", counts.busy_us);
+		DMEMIT(" %lu %lu", ssd->nr_cached, ssd->nr_stored);
+		for (i = 0; i < SSD_NR_STALL_KINDS; i++)
+			DMEMIT(" %llu", counts.stalls[i]);
+		DMEMIT(" %llu %u", counts.stalled_us, READ_ONCE(ssd->nr_held));
 		mutex_unlock(&ssd->lock);
 		break;
 	case STATUSTYPE_TABLE:

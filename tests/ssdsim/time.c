@@ -46,16 +46,15 @@ void ssd_time_exit(struct ssd_time *t)
 	hrtimer_cancel(&t->timer);
 }
 
-void ssd_time_set(struct ssd_time *t, const u32 latency_us[2], const u32 mb_per_s[2])
+void ssd_time_set(struct ssd_time *t, const struct ssd_model *model, u64 seed)
 {
 	unsigned long flags;
-	int i;
+	u64 busy_ns;
 
 	spin_lock_irqsave(&t->lock, flags);
-	for (i = 0; i < 2; i++) {
-		t->speed[i].latency_ns = latency_us[i] * NSEC_PER_USEC;
-		t->speed[i].ps_per_byte = mb_per_s[i] ? 1000000 / mb_per_s[i] : 0;
-	}
+	busy_ns = t->drive.busy_ns;
+	ssd_drive_init(&t->drive, model, seed, ktime_get_ns());
+	t->drive.busy_ns = busy_ns;
 	t->on = true;
 	spin_unlock_irqrestore(&t->lock, flags);
 }
@@ -69,32 +68,69 @@ void ssd_time_off(struct ssd_time *t)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-u64 ssd_time_busy_us(struct ssd_time *t)
+void ssd_time_count(struct ssd_time *t, struct ssd_time_counts *counts)
 {
 	unsigned long flags;
-	u64 busy_ns;
+	int i;
 
 	spin_lock_irqsave(&t->lock, flags);
-	busy_ns = t->busy_ns;
+	counts->busy_us = div_u64(t->drive.busy_ns, NSEC_PER_USEC);
+	counts->stalled_us = div_u64(t->drive.stalled_ns, NSEC_PER_USEC);
+	for (i = 0; i < SSD_NR_STALL_KINDS; i++)
+		counts->stalls[i] = t->drive.stalls[i];
 	spin_unlock_irqrestore(&t->lock, flags);
-	return div_u64(busy_ns, NSEC_PER_USEC);
 }
 
-/* When it ends.  Under t->lock. */
-static ktime_t ssd_time_carry(struct ssd_time *t, bool write, unsigned int bytes)
+/* What is on its way to units that stand still comes later.  Under t->lock. */
+static void ssd_time_delay(struct ssd_time *t, const struct ssd_stall *stall)
 {
-	const struct ssd_speed *speed = &t->speed[write];
-	ktime_t now = ktime_get();
-	u64 ns = div_u64((u64)bytes * speed->ps_per_byte, 1000);
+	struct timerqueue_head queue;
+	struct ssd_io *io;
 
-	if (t->busy_until < now)
-		t->busy_until = now;
-	t->busy_until = ktime_add_ns(t->busy_until, ns);
-	t->busy_ns += ns;
-	return ktime_add_ns(t->busy_until, speed->latency_ns);
+	timerqueue_init_head(&queue);
+	while ((io = ssd_time_first(t))) {
+		timerqueue_del(&t->queue, &io->node);
+		if (io->units & stall->units)
+			io->node.expires = ktime_add_ns(io->node.expires, stall->ns);
+		timerqueue_add(&queue, &io->node);
+	}
+	t->queue = queue;
+	/* the timer may be due too early now: then it goes on to the first */
 }
 
-void ssd_time_end(struct ssd_time *t, struct ssd_io *io, struct bio *bio, unsigned int bytes)
+int ssd_time_stall(struct ssd_time *t, u32 units, u64 ns)
+{
+	struct ssd_stall stall;
+	unsigned long flags;
+	bool on;
+
+	spin_lock_irqsave(&t->lock, flags);
+	on = t->on;
+	if (on) {
+		ssd_drive_stall(&t->drive, ktime_get_ns(), units, ns, &stall);
+		ssd_time_delay(t, &stall);
+	}
+	spin_unlock_irqrestore(&t->lock, flags);
+	return on ? 0 : -EINVAL;
+}
+
+/* When @bio ends.  Under t->lock. */
+static ktime_t ssd_time_of(struct ssd_time *t, struct ssd_io *io, const struct bio *bio)
+{
+	u64 now = ktime_get_ns(), bytes = bio_has_data((struct bio *)bio) ? bio->bi_iter.bi_size : 0;
+	bool write = op_is_write(bio_op(bio));
+	struct ssd_stall stall;
+	u64 written = write ? bytes : 0;
+
+	for (; ssd_drive_written(&t->drive, now, written, &stall); written = 0)
+		ssd_time_delay(t, &stall);
+	if (bio_op(bio) == REQ_OP_DISCARD)
+		ssd_drive_discarded(&t->drive, bio->bi_iter.bi_size);
+	return ns_to_ktime(ssd_drive_end(&t->drive, now, write,
+					 bio->bi_iter.bi_sector << SECTOR_SHIFT, bytes, &io->units));
+}
+
+void ssd_time_end(struct ssd_time *t, struct ssd_io *io, struct bio *bio)
 {
 	unsigned long flags;
 	bool on;
@@ -104,7 +140,7 @@ void ssd_time_end(struct ssd_time *t, struct ssd_io *io, struct bio *bio, unsign
 	if (on) {
 		io->bio = bio;
 		timerqueue_init(&io->node);
-		io->node.expires = ssd_time_carry(t, op_is_write(bio_op(bio)), bytes);
+		io->node.expires = ssd_time_of(t, io, bio);
 		if (timerqueue_add(&t->queue, &io->node))
 			hrtimer_start(&t->timer, io->node.expires, HRTIMER_MODE_ABS_HARD);
 	}

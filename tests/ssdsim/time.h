@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How long a simulated SSD takes.
- *
- * Its channel carries one I/O after the other, each for as long as its bytes take
- * at the rate of its kind.  An I/O ends when the channel has carried it, and its
- * kind's latency later: so latencies overlap, and what is in the queue before it
- * delays an I/O.  FLUSH, DISCARD and WRITE_ZEROES are writes of no bytes.
+ * How long a simulated SSD takes: I/O whose work is done ends when its drive's model says so.
+ * FLUSH, DISCARD and WRITE_ZEROES are writes of no bytes.
  */
 #ifndef SSDSIM_TIME_H
 #define SSDSIM_TIME_H
@@ -15,18 +11,12 @@
 #include <linux/spinlock.h>
 #include <linux/timerqueue.h>
 
-/* Of reads, and of writes. */
-struct ssd_speed {
-	u32 latency_ns;
-	u32 ps_per_byte;		/* 0: as fast as can be */
-};
+#include "drive.h"
 
 struct ssd_time {
 	spinlock_t lock;		/* guards all below; taken in interrupts */
 	bool on;
-	struct ssd_speed speed[2];	/* by op_is_write() */
-	ktime_t busy_until;		/* the channel */
-	u64 busy_ns;			/* so far */
+	struct ssd_drive drive;
 	struct timerqueue_head queue;	/* struct ssd_io that end later */
 	struct hrtimer timer;
 };
@@ -35,24 +25,31 @@ struct ssd_time {
 struct ssd_io {
 	struct timerqueue_node node;
 	struct bio *bio;
+	u32 units;			/* of the drive, that it needs */
 };
 
 void ssd_time_init(struct ssd_time *t);
 /* No I/O is under way. */
 void ssd_time_exit(struct ssd_time *t);
 
-/* From now on: latencies in microseconds, rates in MB/s (0: no limit). */
-void ssd_time_set(struct ssd_time *t, const u32 latency_us[2], const u32 mb_per_s[2]);
+/* From now on it is such a drive. */
+void ssd_time_set(struct ssd_time *t, const struct ssd_model *model, u64 seed);
 /* Nothing takes time from now on. */
 void ssd_time_off(struct ssd_time *t);
 
-/* How long the channel has been busy. */
-u64 ssd_time_busy_us(struct ssd_time *t);
+/* @units of the drive's units (or all) stand still from now on.  -EINVAL: it takes no time. */
+int ssd_time_stall(struct ssd_time *t, u32 units, u64 ns);
 
-/*
- * End @bio, which came with @bytes of data and whose work is done, when the SSD
- * would: now, or later in a hard interrupt.
- */
-void ssd_time_end(struct ssd_time *t, struct ssd_io *io, struct bio *bio, unsigned int bytes);
+/* What has been counted, since it was set last (busy_us: ever). */
+struct ssd_time_counts {
+	u64 busy_us;
+	u64 stalls[SSD_NR_STALL_KINDS];
+	u64 stalled_us;
+};
+
+void ssd_time_count(struct ssd_time *t, struct ssd_time_counts *counts);
+
+/* End @bio, whose work is done, when the SSD would: now, or later in a hard interrupt. */
+void ssd_time_end(struct ssd_time *t, struct ssd_io *io, struct bio *bio);
 
 #endif
