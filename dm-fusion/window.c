@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The straggler window.  See window.h.
+ */
+#include "window.h"
+
+#define MEDIANS		8
+#define WINDOW_MIN_NS	1000000ULL
+#define WINDOW_MAX_NS	20000000ULL
+#define ENTER_MAX	6
+
+void fusion_slot_clock_set(struct fusion_slot_clock *c, u64 now, u64 slot_ns)
+{
+	u32 next = fusion_slot(c, now) + 1, other = !(c->at & 1);
+
+	WRITE_ONCE(c->is[other].base_ns, now);
+	WRITE_ONCE(c->is[other].slots_per_ns, slot_ns > 1 ? ~0ULL / slot_ns : ~0ULL);
+	WRITE_ONCE(c->is[other].base, next);
+	smp_store_release(&c->at, other);
+}
+
+void fusion_window_leave(struct fusion_window *w, s64 cell)
+{
+	if (fusion_cell_issued(cell))
+		atomic64_add(fusion_cell_issued(cell), &w->issued);
+	if (fusion_cell_pending(cell))
+		atomic64_add(fusion_cell_pending(cell), &w->stragglers);
+}
+
+s64 fusion_window_rotate(struct fusion_window *w, u32 slot, unsigned int slots)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_WINDOW_CELLS; i++) {
+		s64 cell = atomic64_read(&w->cell[i]);
+		s32 behind = slot - fusion_cell_slot(cell);
+
+		/* who issues, or ends, may be faster: then it is seen next time, or it is his slot's */
+		if (behind >= (s32)slots && fusion_cell_issued(cell) &&
+		    atomic64_try_cmpxchg(&w->cell[i], &cell,
+					 FUSION_CELL(fusion_cell_slot(cell), 0, 0)))
+			fusion_window_leave(w, cell);
+	}
+	return atomic64_read(&w->stragglers);
+}
+
+struct fusion_window_sum fusion_window_sum(const struct fusion_window *w)
+{
+	struct fusion_window_sum sum = {
+		.pending = atomic64_read(&w->stragglers),
+		.issued = atomic64_read(&w->issued),
+	};
+	unsigned int i;
+
+	for (i = 0; i < FUSION_WINDOW_CELLS; i++) {
+		s64 cell = atomic64_read(&w->cell[i]);
+
+		sum.pending += fusion_cell_pending(cell);
+		sum.issued += fusion_cell_issued(cell);
+	}
+	return sum;
+}
+
+u64 fusion_window_ns(u64 read_ns, u64 write_ns)
+{
+	u64 ns = MEDIANS * (read_ns > write_ns ? read_ns : write_ns);
+
+	if (ns < WINDOW_MIN_NS)
+		return WINDOW_MIN_NS;
+	return ns < WINDOW_MAX_NS ? ns : WINDOW_MAX_NS;
+}
+
+u32 fusion_window_enter(u64 per_s, u64 window_ns)
+{
+	u64 half = per_s * (window_ns / 2) / 1000000000;
+
+	if (half < 1)
+		return 1;
+	return half < ENTER_MAX ? half : ENTER_MAX;
+}
