@@ -22,12 +22,13 @@ sizes() {
 }
 
 # workload_args NAME [SLOWER]: what makes it of fio, at random, so many times slower, as they come:
-# none waits for another (of a thousand), and some come close together.  Sets args.
+# none waits for another (of 256), and some come close together.  Threads of their own submit them:
+# otherwise fio would wait for all that are under way before it pauses.  Sets args.
 workload_args() {
 	local iops writes kb slower=${2:-1}
 
 	read -r iops writes kb <<<"${workload[$1]}"
-	args=(--direct=1 --ioengine=libaio --iodepth=1024 --thread --rw=randrw --rwmixwrite="$writes"
+	args=(--direct=1 --ioengine=libaio --iodepth=256 --io_submit_mode=offload --thread --rw=randrw --rwmixwrite="$writes"
 		--bssplit="$(sizes "$kb")" --blockalign=4k
 		--rate_iops="$((iops * (100 - writes) / 100 / slower)),$((iops * writes / 100 / slower))"
 		--rate_process=poisson --norandommap --randrepeat=1 --scramble_buffers=0 --time_based)

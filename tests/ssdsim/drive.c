@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #ifdef __KERNEL__
+#include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #else
 #include <string.h>
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define NSEC_PER_USEC	1000ULL
 #define NSEC_PER_MSEC	1000000ULL
 #endif
@@ -76,7 +78,7 @@ bool ssd_model_find(struct ssd_model *model, const char *name, const char *age, 
 	unsigned int i;
 	int kind;
 
-	for (i = 0; i < sizeof(drives) / sizeof(drives[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(drives); i++) {
 		if (strcmp(drives[i].name, name) || strcmp(drives[i].age, age))
 			continue;
 		*model = drives[i].model;
