@@ -24,12 +24,14 @@ typedef int64_t s64;
 typedef struct { s64 counter; } atomic64_t;
 
 #define likely(x)		__builtin_expect(!!(x), 1)
+#define unlikely(x)		__builtin_expect(!!(x), 0)
 #define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, value)	__atomic_store_n(&(x), value, __ATOMIC_RELAXED)
-#define smp_store_release(p, value)	__atomic_store_n(p, value, __ATOMIC_RELEASE)
-#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
 
-#define fusion_mul_high(a, b)	((u64)((unsigned __int128)(u64)(a) * (b) >> 64))
+static inline u64 fusion_mul_high(u64 a, u64 b)
+{
+	return (unsigned __int128)a * b >> 64;
+}
 
 static inline s64 atomic64_read(const atomic64_t *v)
 {

@@ -16,7 +16,8 @@ void fusion_slot_clock_set(struct fusion_slot_clock *c, u64 now, u64 slot_ns)
 	WRITE_ONCE(c->is[other].base_ns, now);
 	WRITE_ONCE(c->is[other].slots_per_ns, slot_ns > 1 ? ~0ULL / slot_ns : ~0ULL);
 	WRITE_ONCE(c->is[other].base, next);
-	smp_store_release(&c->at, other);
+	/* a store that is seen late makes a wrong number: see fusion_slot() */
+	WRITE_ONCE(c->at, other);
 }
 
 void fusion_window_leave(struct fusion_window *w, s64 cell)
@@ -27,20 +28,38 @@ void fusion_window_leave(struct fusion_window *w, s64 cell)
 		atomic64_add(fusion_cell_pending(cell), &w->stragglers);
 }
 
+/* Cell @i, if its slot has left the window. */
+static void window_rotate_cell(struct fusion_window *w, unsigned int i, u32 slot,
+			       unsigned int slots)
+{
+	s64 cell = atomic64_read(&w->cell[i]);
+	s32 behind = slot - fusion_cell_slot(cell);
+
+	/* who issues, or ends, may be faster: then it is seen next time, or it is his slot's */
+	if (behind >= (s32)slots && fusion_cell_issued(cell) &&
+	    atomic64_try_cmpxchg(&w->cell[i], &cell, FUSION_CELL(fusion_cell_slot(cell), 0, 0)))
+		fusion_window_leave(w, cell);
+}
+
 s64 fusion_window_rotate(struct fusion_window *w, u32 slot, unsigned int slots)
 {
 	unsigned int i;
 
-	for (i = 0; i < FUSION_WINDOW_CELLS; i++) {
-		s64 cell = atomic64_read(&w->cell[i]);
-		s32 behind = slot - fusion_cell_slot(cell);
+	WRITE_ONCE(w->rotated, slot);
+	for (i = 0; i < FUSION_WINDOW_CELLS; i++)
+		window_rotate_cell(w, i, slot, slots);
+	return atomic64_read(&w->stragglers);
+}
 
-		/* who issues, or ends, may be faster: then it is seen next time, or it is his slot's */
-		if (behind >= (s32)slots && fusion_cell_issued(cell) &&
-		    atomic64_try_cmpxchg(&w->cell[i], &cell,
-					 FUSION_CELL(fusion_cell_slot(cell), 0, 0)))
-			fusion_window_leave(w, cell);
-	}
+s64 fusion_window_advance(struct fusion_window *w, u32 slot, unsigned int slots)
+{
+	u32 left = READ_ONCE(w->rotated) - slots + 1;	/* the first that may have left since */
+
+	if (slot - slots + 1 - left >= FUSION_WINDOW_CELLS)
+		return fusion_window_rotate(w, slot, slots);
+	WRITE_ONCE(w->rotated, slot);
+	for (; left != slot - slots + 1; left++)
+		window_rotate_cell(w, left % FUSION_WINDOW_CELLS, slot, slots);
 	return atomic64_read(&w->stragglers);
 }
 

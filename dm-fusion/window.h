@@ -31,6 +31,7 @@ struct fusion_window {
 	atomic64_t cell[FUSION_WINDOW_CELLS];
 	atomic64_t stragglers;
 	atomic64_t issued;		/* in slots that have left the window */
+	u32 rotated;			/* as of this slot; who does it says so before he does */
 };
 
 /* The number of a slot, from a time: changed rarely, by one at a time; see fusion_slot(). */
@@ -83,10 +84,9 @@ static inline unsigned int fusion_cell_pending(s64 cell)
 void fusion_window_leave(struct fusion_window *w, s64 cell);
 
 /*
- * An I/O is issued in @slot.  Returns how many were before it in that slot; if none, the caller
- * calls fusion_window_rotate().
+ * An I/O is issued in @slot.  True: it is the first of it, or of a window that was rotated, and the caller calls fusion_window_advance().
  */
-static inline unsigned int fusion_window_issue(struct fusion_window *w, u32 slot)
+static inline bool fusion_window_issue(struct fusion_window *w, u32 slot)
 {
 	atomic64_t *cell = &w->cell[slot % FUSION_WINDOW_CELLS];
 	s64 old = atomic64_read(cell);
@@ -99,9 +99,9 @@ static inline unsigned int fusion_window_issue(struct fusion_window *w, u32 slot
 	} while (!atomic64_try_cmpxchg(cell, &old, ours ? old + FUSION_CELL(0, 1, 1) :
 				       FUSION_CELL(slot, 1, 1)));
 	if (likely(ours))
-		return fusion_cell_issued(old);
+		return !fusion_cell_issued(old);
 	fusion_window_leave(w, old);
-	return 0;
+	return true;
 }
 
 /*
@@ -121,9 +121,10 @@ static inline bool fusion_window_end(struct fusion_window *w, u32 slot, s64 *lef
 
 /*
  * It is @slot: what has left a window of @slots slots joins the stragglers.  Returns how many there
- * are then.
+ * are then.  Whatever may be in it; and what has left it since this was called last.
  */
 s64 fusion_window_rotate(struct fusion_window *w, u32 slot, unsigned int slots);
+s64 fusion_window_advance(struct fusion_window *w, u32 slot, unsigned int slots);
 
 /* All that is pending, and was issued before; exact if nothing is issued or ends meanwhile. */
 struct fusion_window_sum {

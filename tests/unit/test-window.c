@@ -47,11 +47,12 @@ static s64 model_count(bool stragglers)
 
 static void issue(u32 slot)
 {
-	unsigned int before = 0, i;
+	bool first = true;
+	unsigned int i;
 
 	for (i = 0; i < used; i++)
-		before += model[i].slot == slot;
-	CHECK(fusion_window_issue(&w, slot) == before, "%u before", before);
+		first &= model[i].slot != slot;
+	CHECK(fusion_window_issue(&w, slot) == first, "%u", slot);
 	model[used].slot = slot;
 	model[used].pending = true;
 	model[used++].straggler = false;
@@ -153,14 +154,19 @@ static void as_the_model(void)
 		slots = 1 + rnd_below(FUSION_WINDOW_SLOTS_MAX);
 		/* it wraps */
 		slot = round & 1 ? -20 : 1000;
+		w.rotated = slot;
 		for (step = 0; step < 1500; step++) {
 			switch (rnd_below(8)) {
 			case 0:
 				slot += 1 + (rnd_below(20) ? 0 : rnd_below(40));
 				/* as whoever is first in a slot does; the timer, if nobody is */
 				model_rotate(slot, slots);
-				CHECK(fusion_window_rotate(&w, slot, slots) == model_count(true),
-				      "%u slots", slots);
+				if (rnd_below(2))
+					CHECK(fusion_window_rotate(&w, slot, slots) ==
+					      model_count(true), "%u slots", slots);
+				else
+					CHECK(fusion_window_advance(&w, slot, slots) ==
+					      model_count(true), "%u slots", slots);
 				break;
 			case 1 ... 4:
 				issue(slot);
@@ -183,7 +189,7 @@ static void taken_over(void)
 	begin();
 	issue(3);
 	issue(3);
-	CHECK(!fusion_window_issue(&w, 3 + FUSION_WINDOW_CELLS), "the first");
+	CHECK(fusion_window_issue(&w, 3 + FUSION_WINDOW_CELLS), "the first");
 	CHECK(atomic64_read(&w.stragglers) == 2, "%" PRId64, atomic64_read(&w.stragglers));
 	CHECK(fusion_window_end(&w, 3, &left) && left == 1, "%" PRId64, left);
 	CHECK(!fusion_window_end(&w, 3 + FUSION_WINDOW_CELLS, &left), "it was none");
@@ -220,8 +226,8 @@ static void *issuer(void *arg)
 
 	for (i = 0; i < ROUNDS; i++) {
 		slot = READ_ONCE(shared_slot) + rand_r(&seed) % 3 - 1;
-		if (!fusion_window_issue(&w, slot))
-			fusion_window_rotate(&w, slot, 10);
+		if (fusion_window_issue(&w, slot))
+			fusion_window_advance(&w, slot, 10);
 		mine[n++] = slot;
 		if (!(rand_r(&seed) % 16))
 			WRITE_ONCE(shared_slot, slot + 1);
