@@ -77,7 +77,7 @@ static struct fusion_set *absorb_draw(struct fusion_volume *v, u64 block,
 
 	for (;;) {
 		set = fusion_set_draw(&pool->space, v->class,
-				      fusion_block_key(v->id, block), top);
+				      fusion_block_key(v->id, block), true, top);
 		if (set)
 			return set;
 		r = fusion_set_refill(&pool->space, v->class,

@@ -454,6 +454,7 @@ void fusion_failure_in(struct fusion_pool *pool, unsigned int i)
 {
 	lockdep_assert_held(&pool->commit_lock);
 	fusion_hang_forget(&pool->member[i]);
+	fusion_monitor_forget(&pool->monitor, &pool->member[i]);
 	spin_lock_irq(&pool->failures.lock);
 	WRITE_ONCE(pool->member[i].use, FUSION_MEMBER_IN);
 	WRITE_ONCE(pool->failures.out, pool->failures.out & ~(1ULL << i));

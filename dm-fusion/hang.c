@@ -122,7 +122,8 @@ void fusion_hang_give_up(struct fusion_pool *pool, struct fusion_member *m)
 	wake_up_all(&pool->hang.wait);
 }
 
-void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m, u8 ticket)
+void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m,
+		      const struct fusion_ticket *ticket)
 {
 	unsigned long flags;
 

@@ -85,6 +85,7 @@ bool fusion_hang_left(struct fusion_pool *pool);
 void fusion_hang_returns(struct fusion_pool *pool, unsigned int i, bool returns);
 void fusion_hang_forget(struct fusion_member *m);
 /* What was started with @ticket, and not waited for, has ended.  Any context. */
-void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m, u8 ticket);
+void fusion_hang_late(struct fusion_pool *pool, struct fusion_member *m,
+		      const struct fusion_ticket *ticket);
 
 #endif /* DM_FUSION_HANG_H */

@@ -23,7 +23,7 @@ enum fusion_io_kind {
 /* A replica's bio that is not dm's clone. */
 struct fusion_mirror {
 	struct fusion_member *member;
-	u8 ticket;
+	struct fusion_ticket ticket;
 	struct bio bio;
 };
 
@@ -31,7 +31,7 @@ struct fusion_io {
 	struct fusion_volume *volume;
 	struct bio *bio;		/* dm's clone */
 	enum fusion_io_kind kind;
-	u8 ticket;			/* of the clone's start on its member */
+	struct fusion_ticket ticket;	/* of the clone's start on its member */
 	struct fusion_member *member;	/* the clone is on; NULL: none */
 	struct work_struct work;
 
@@ -51,6 +51,7 @@ struct fusion_io {
 		struct fusion_patch patch;
 	};
 	bool patched;			/* it is a patch */
+	bool anywhere;			/* also on unresponsive members */
 	bool moved;			/* what is nowhere need not, or cannot, be elsewhere */
 	u32 generation;			/* of the block's patches then */
 	bool held;

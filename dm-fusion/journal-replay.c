@@ -445,6 +445,7 @@ static int replay_all(struct replay *rp, u32 bytes)
 
 	s->layout = &pool->layout;
 	s->member = pool->member;
+	s->monitor = &pool->monitor;
 	s->md = pool->md;
 	s->block_sectors = pool->block_sectors;
 	fusion_set_table_init(s);

@@ -28,7 +28,7 @@ struct journal_slice {
 	struct fusion_pool *pool;
 	struct journal_buffer *buffer;
 	struct work_struct work;
-	u8 ticket;
+	struct fusion_ticket ticket;
 	struct bvec_iter iter;	/* of all of it */
 	struct bio bio;
 	struct bio_vec vec;
@@ -65,7 +65,7 @@ static void journal_end(struct journal_slice *slice, blk_status_t status)
 		slice->buffer->done |= 1ULL << i;
 	j->busy &= ~(1ULL << i);
 	/* with the lock: the pool is gone when who waits for its end has it */
-	fusion_member_end(&pool->member[i], slice->ticket);
+	fusion_member_end(&pool->member[i], &slice->ticket);
 	wake_up_all(&pool->hang.wait);
 	spin_unlock_irqrestore(&pool->hang.lock, flags);
 }
@@ -93,7 +93,7 @@ static void journal_submit(struct fusion_pool *pool, struct journal_buffer *buff
 	const struct fusion_md_super *super = fusion_md_super(pool->md);
 
 	slice->buffer = buffer;
-	slice->ticket = fusion_member_start(m);
+	fusion_member_start(m, &slice->ticket);
 	bio_init(&slice->bio, m->bdev, &slice->vec, 1, REQ_OP_WRITE | REQ_SYNC | REQ_FUA);
 	slice->bio.bi_iter.bi_sector = super->journal_offset + (j->at >> SECTOR_SHIFT);
 	slice->bio.bi_end_io = journal_end_io;

@@ -9,6 +9,8 @@
  * the grace period, which can then be put for them (fusion_member_give_up_reads()), and all
  * else.  An I/O keeps the ticket of its start, and ends with it.
  *
+ * I/O of data is counted once more: by the member's pulse (pulse.h).
+ *
  * A member's dirty mark says that writes have completed on it since its last
  * flush began.  It is cleared before a flush is issued and set by every later
  * completion, so a write is flushed by the first flush issued after it
@@ -25,6 +27,7 @@
 #include <linux/spinlock.h>
 
 #include "codec.h"
+#include "pulse.h"
 
 /* What a member is used for: see failure.h. */
 enum fusion_member_use {
@@ -57,6 +60,7 @@ struct fusion_member {
 	/* Written on every I/O: a line of the member's own. */
 	atomic64_t pending[2] ____cacheline_aligned_in_smp;	/* of each turn */
 	bool dirty;
+	struct fusion_pulse pulse;
 
 	/* I/O of the background, to tell it from load. */
 	atomic64_t background_bytes ____cacheline_aligned_in_smp;
@@ -95,13 +99,37 @@ static inline void fusion_member_submit(struct fusion_member *m, struct bio *bio
 
 #define FUSION_PENDING_UNIT(kind)	(1LL << (kind) * FUSION_PENDING_BITS)
 
-/* Count an I/O that is about to be submitted to @m.  Returns its ticket.  Any context. */
-static inline u8 fusion_member_start(struct fusion_member *m)
-{
-	u8 turn = READ_ONCE(m->turn);
+/* Of an I/O on a member, from its start to its end. */
+struct fusion_ticket {
+	struct fusion_beat beat;
+	u8 turn;
+	u8 kind;			/* FUSION_PENDING_OTHER, or a read's grace reference */
+	bool beats;			/* it is of data */
+	bool write;
+};
 
-	atomic64_add(FUSION_PENDING_UNIT(FUSION_PENDING_OTHER), &m->pending[turn]);
-	return turn;
+static inline void fusion_ticket_beat(struct fusion_member *m, struct fusion_ticket *t, bool write)
+{
+	t->beats = true;
+	t->write = write;
+	fusion_pulse_start(&m->pulse, &t->beat);
+}
+
+/* Count an I/O that is about to be submitted to @m.  Any context. */
+static inline void fusion_member_start(struct fusion_member *m, struct fusion_ticket *t)
+{
+	t->turn = READ_ONCE(m->turn);
+	t->kind = FUSION_PENDING_OTHER;
+	t->beats = false;
+	atomic64_add(FUSION_PENDING_UNIT(FUSION_PENDING_OTHER), &m->pending[t->turn]);
+}
+
+/* The same for one of data. */
+static inline void fusion_member_start_data(struct fusion_member *m, struct fusion_ticket *t,
+					    bool write)
+{
+	fusion_member_start(m, t);
+	fusion_ticket_beat(m, t, write);
 }
 
 /*
@@ -109,14 +137,15 @@ static inline u8 fusion_member_start(struct fusion_member *m)
  * counted.
  */
 static inline bool fusion_member_start_read(struct fusion_member *m, unsigned int grace,
-					    u8 *ticket)
+					    struct fusion_ticket *t)
 {
-	u8 turn = READ_ONCE(m->turn);
-
-	*ticket = turn | grace << 1;
-	if (likely(atomic64_fetch_add(FUSION_PENDING_UNIT(grace), &m->pending[turn]) >= 0))
+	t->turn = READ_ONCE(m->turn);
+	t->kind = grace;
+	if (likely(atomic64_fetch_add(FUSION_PENDING_UNIT(grace), &m->pending[t->turn]) >= 0)) {
+		fusion_ticket_beat(m, t, false);
 		return true;
-	atomic64_sub(FUSION_PENDING_UNIT(grace), &m->pending[turn]);
+	}
+	atomic64_sub(FUSION_PENDING_UNIT(grace), &m->pending[t->turn]);
 	return false;
 }
 
@@ -127,30 +156,37 @@ static inline void fusion_member_background(struct fusion_member *m,
 	atomic64_add(bytes, &m->background_bytes);
 }
 
-/* What left nothing that must be flushed has ended.  Any context. */
-static inline void fusion_member_end(struct fusion_member *m, u8 ticket)
+/* The pool may be gone when all that was counted has been subtracted: that is last. */
+static inline s64 fusion_member_subtract(struct fusion_member *m, const struct fusion_ticket *t)
 {
-	atomic64_sub(FUSION_PENDING_UNIT(FUSION_PENDING_OTHER), &m->pending[ticket]);
+	if (t->beats)
+		fusion_pulse_end(&m->pulse, &t->beat, t->write);
+	return atomic64_fetch_sub(FUSION_PENDING_UNIT(t->kind), &m->pending[t->turn]);
+}
+
+/* What left nothing that must be flushed has ended.  Any context. */
+static inline void fusion_member_end(struct fusion_member *m, const struct fusion_ticket *t)
+{
+	fusion_member_subtract(m, t);
 }
 
 /*
  * A read with a grace reference has ended.  False: that has been put for it, and what was
  * read may be anything.  Any context.
  */
-static inline bool fusion_member_end_read(struct fusion_member *m, u8 ticket)
+static inline bool fusion_member_end_read(struct fusion_member *m, const struct fusion_ticket *t)
 {
-	return likely(atomic64_fetch_sub(FUSION_PENDING_UNIT(ticket >> 1),
-					 &m->pending[ticket & 1]) >= 0);
+	return likely(fusion_member_subtract(m, t) >= 0);
 }
 
 /* A write has ended, with success or not.  Any context. */
-static inline void fusion_member_end_write(struct fusion_member *m, u8 ticket)
+static inline void fusion_member_end_write(struct fusion_member *m, const struct fusion_ticket *t)
 {
 	if (!READ_ONCE(m->dirty))
 		WRITE_ONCE(m->dirty, true);
 	/* the mark is visible before whoever waits for this write goes on */
 	smp_mb__before_atomic();
-	fusion_member_end(m, ticket);
+	fusion_member_end(m, t);
 }
 
 static inline unsigned int fusion_pending_of(s64 pending, unsigned int kind)
@@ -166,6 +202,21 @@ static inline int fusion_member_pending(const struct fusion_member *m)
 
 	return fusion_pending_of(both, 0) + fusion_pending_of(both, 1) +
 		fusion_pending_of(both, FUSION_PENDING_OTHER);
+}
+
+/*
+ * What speaks against sending something to @m: what is pending; that it is unresponsive, more than
+ * any of that; and most that it is out.
+ */
+#define FUSION_BURDEN_UNRESPONSIVE	(1 << 24)
+#define FUSION_BURDEN_OUT		(1 << 27)
+
+static inline int fusion_member_burden(const struct fusion_member *m)
+{
+	if (fusion_member_out(m))
+		return FUSION_BURDEN_OUT;
+	return fusion_member_pending(m) +
+		(unlikely(READ_ONCE(m->pulse.unresponsive)) ? FUSION_BURDEN_UNRESPONSIVE : 0);
 }
 
 /*

@@ -210,6 +210,24 @@ static int msg_settings(struct fusion_pool *pool, char *result,
 	return 1;
 }
 
+/* As msg_volumes(): a line for each member; times in microseconds. */
+static int msg_pulse(struct fusion_pool *pool, char *result, unsigned int maxlen)
+{
+	struct fusion_pulse_report r;
+	unsigned int i, sz = 0;
+
+	for (i = 0; i < pool->layout.n; i++) {
+		fusion_monitor_report(&pool->monitor, &pool->member[i], &r);
+		DMEMIT("%u %s %lld %llu %llu %llu %llu %llu %llu %llu %u %u %llu\n", i,
+		       r.unresponsive ? "unresponsive" : "responsive", r.stragglers, r.spikes,
+		       div_u64(r.spike_ns, NSEC_PER_USEC),
+		       div_u64(r.of[0].median, NSEC_PER_USEC), div_u64(r.of[0].p99, NSEC_PER_USEC),
+		       div_u64(r.of[1].median, NSEC_PER_USEC), div_u64(r.of[1].p99, NSEC_PER_USEC),
+		       div_u64(r.window_ns, NSEC_PER_USEC), r.enter, r.exit, r.per_s);
+	}
+	return 1;
+}
+
 static const struct {
 	const char *name;
 	unsigned int argc;
@@ -250,6 +268,8 @@ int fusion_pool_message(struct fusion_pool *pool, unsigned int argc,
 		return msg_volumes(pool, result, bytes);
 	if (argc == 1 && !strcasecmp(argv[0], "settings"))
 		return msg_settings(pool, result, bytes);
+	if (argc == 1 && !strcasecmp(argv[0], "pulse"))
+		return msg_pulse(pool, result, bytes);
 	for (i = 0; i < ARRAY_SIZE(messages); i++) {
 		if (strcasecmp(argv[0], messages[i].name))
 			continue;

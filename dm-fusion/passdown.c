@@ -33,12 +33,12 @@ static void passdown_end(struct fusion_passdown_member *pm, blk_status_t status)
 	struct fusion_pool *pool = pm->pool;
 
 	if (!xchg(&pm->under_way, false)) {
-		fusion_hang_late(pool, m, pm->ticket);
+		fusion_hang_late(pool, m, &pm->ticket);
 		return;
 	}
 	pm->status = status;
 	/* a discard leaves nothing that must be flushed */
-	fusion_member_end(m, pm->ticket);
+	fusion_member_end(m, &pm->ticket);
 	passdown_put(&pool->passdown);
 }
 
@@ -89,13 +89,13 @@ static void passdown_submit(struct fusion_pool *pool, unsigned int i,
 	pm->sector = m->offset_sectors + e->sector;
 	pm->sectors = e->sectors;
 	atomic_inc(&pool->passdown.pending);
-	pm->ticket = fusion_member_start(m);
+	fusion_member_start(m, &pm->ticket);
 	WRITE_ONCE(pm->under_way, true);
 	/* either who gives @m up sees that, or it is seen here that @m is out */
 	smp_mb();
 	if (fusion_member_out(m)) {
 		fusion_passdown_abandon(pool, i);
-		fusion_hang_late(pool, m, pm->ticket);
+		fusion_hang_late(pool, m, &pm->ticket);
 		return;
 	}
 	queue_work(pool->send_wq, &pm->work);

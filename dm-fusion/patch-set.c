@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 
+#include "monitor.h"
 #include "patch-set.h"
 
 #define OPEN_PATCH_SETS		4
@@ -91,22 +92,35 @@ static int find_room(const struct fusion_open *open, unsigned int d,
 	return -1;
 }
 
-/* Of two slots with room the one whose members are less busy. */
+/* Of two slots with room the less burdened; or of more, while members of these are unresponsive. */
 static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			struct fusion_open *open, unsigned int pages,
 			struct room *room)
 {
+	unsigned int tries = open->count * class->d;
+	int first, number, least, burden;
 	struct room other;
-	int number;
 
-	number = find_room(open, class->d, open->next, pages, room);
-	if (number < 0)
+	first = find_room(open, class->d, open->next, pages, room);
+	if (first < 0)
 		return false;
-	open->next = number + 1;
-	if (find_room(open, class->d, open->next, pages, &other) != number &&
-	    fusion_set_pending(s, other.set, other.slot) <
-	    fusion_set_pending(s, room->set, room->slot))
-		*room = other;
+	open->next = first + 1;
+	least = fusion_set_burden(s, room->set, room->slot);
+	for (number = first; --tries; ) {
+		number = find_room(open, class->d, number + 1, pages, &other);
+		if (number == first)
+			break;
+		burden = fusion_set_burden(s, other.set, other.slot);
+		if (burden < least) {
+			if (unlikely(least >= FUSION_BURDEN_UNRESPONSIVE &&
+				     burden < FUSION_BURDEN_UNRESPONSIVE))
+				fusion_monitor_avoided(s->monitor, true);
+			least = burden;
+			*room = other;
+		}
+		if (likely(least < FUSION_BURDEN_UNRESPONSIVE))
+			break;
+	}
 	return true;
 }
 

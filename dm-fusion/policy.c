@@ -32,6 +32,8 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		/* drivers give up after 30 s, most of them */
 		.hang_ms = 60000,
 		.patch_percent = 1,
+		.monitor = 1,
+		.window_slots = 10,
 	};
 }
 

@@ -23,6 +23,11 @@ struct fusion_tunables {
 	u32 rebuild_kib;	/* the same, of rebuild, while a member has such load */
 	u32 low_water_percent;	/* of the pool; see fusion_low_water() */
 	u32 hang_ms;		/* a member that takes longer has failed; 0: never */
+	u32 monitor;		/* 0: no member is taken for unresponsive; else monitor.h */
+	u32 window_us;		/* its window, of so many slots; 0: by itself */
+	u32 window_slots;
+	u32 straggler_enter;	/* 0: by itself, and so straggler_exit */
+	u32 straggler_exit;
 	u32 write_select;	/* enum fusion_select, and the bias: selection.h */
 	u32 rmw_bias;
 };

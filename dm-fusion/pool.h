@@ -21,6 +21,7 @@
 #include "gate.h"
 #include "ledger.h"
 #include "map.h"
+#include "monitor.h"
 
 /* In order of severity: see mode.h. */
 enum fusion_mode {
@@ -245,7 +246,7 @@ struct fusion_passdown {
 		struct work_struct work;
 		sector_t sector, sectors;
 		blk_status_t status;
-		u8 ticket;
+		struct fusion_ticket ticket;
 		bool under_way;		/* and has not been abandoned */
 		bool complained;
 	} member[FUSION_MAX_MEMBERS];
@@ -293,6 +294,7 @@ struct fusion_pool {
 	struct fusion_recovered recovered;
 	struct fusion_failures failures;
 	struct fusion_hangs hang;
+	struct fusion_monitor monitor;
 	/* record.c; under the commit mutex */
 	struct page *record;
 	u64 states_committed;		/* generation of those in the last commit */

@@ -127,6 +127,7 @@ static int pool_init_space(struct fusion_pool *pool)
 
 	s->layout = &pool->layout;
 	s->member = pool->member;
+	s->monitor = &pool->monitor;
 	s->md = pool->md;
 	s->epochs = &pool->epochs;
 	s->grace = &pool->grace;
@@ -223,6 +224,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_scrub_init(pool);
 	fusion_rebuild_init(pool);
 	fusion_hang_init(pool);
+	fusion_monitor_init(&pool->monitor, pool->member, config->members,
+			    &pool->reclaim.tunables);
 	fusion_gates_init(&pool->gates);
 
 	r = fusion_layout_init(&pool->layout, config->members, config->spares);
@@ -439,6 +442,7 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 	int r = 0;
 
 	fusion_hang_start(pool);
+	fusion_monitor_start(&pool->monitor);
 	mutex_lock(&pool->commit_lock);
 	if (!pool->activated && fusion_pool_writable(pool))
 		pool_pass_seen(pool);
@@ -455,6 +459,7 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 	mutex_unlock(&pool->commit_lock);
 	if (r) {
 		fusion_hang_stop(pool);
+		fusion_monitor_stop(&pool->monitor);
 		return r;
 	}
 	if (!pool->activated && fusion_pool_writable(pool) &&
@@ -527,4 +532,5 @@ void fusion_pool_deactivate(struct fusion_pool *pool)
 	WRITE_ONCE(pool->serving, false);
 	pool_settle(pool);
 	fusion_hang_stop(pool);
+	fusion_monitor_stop(&pool->monitor);
 }

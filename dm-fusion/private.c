@@ -34,11 +34,11 @@ static void private_late(struct fusion_private *io)
 {
 	struct fusion_pool *pool = io->pool;
 	struct fusion_member *m = io->member;
-	u8 ticket = io->ticket;
+	struct fusion_ticket ticket = io->ticket;
 
 	private_drop_pages(&io->bio);
 	bio_put(&io->bio);
-	fusion_hang_late(pool, m, ticket);
+	fusion_hang_late(pool, m, &ticket);
 }
 
 static void private_end_io(struct bio *bio)
@@ -64,9 +64,9 @@ static void private_end_io(struct bio *bio)
 	if (!io->commit && fusion_write_aside(io->pool, m, bio))
 		return;
 	if (op_is_write(bio_op(bio)) && !io->commit)
-		fusion_member_end_write(m, io->ticket);
+		fusion_member_end_write(m, &io->ticket);
 	else
-		fusion_member_end(m, io->ticket);
+		fusion_member_end(m, &io->ticket);
 	status = bio->bi_status;
 	/* the pool may be gone with the owner */
 	bio_put(bio);
@@ -150,7 +150,10 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	bio_set_dev(&io->bio, m->bdev);
 	io->bio.bi_end_io = private_end_io;
 	io->member = m;
-	io->ticket = fusion_member_start(m);
+	if (io->commit)
+		fusion_member_start(m, &io->ticket);
+	else
+		fusion_member_start_data(m, &io->ticket, op_is_write(bio_op(&io->bio)));
 	/* before it is seen whether @m is out: either that is seen, or this is abandoned */
 	spin_lock_irq(&m->private_lock);
 	list_add_tail(&io->list, &m->private);

@@ -38,7 +38,7 @@ struct fusion_private {
 	void *owner;
 	bool commit;			/* of a commit: its submission, too, can be abandoned */
 	bool abandoned;
-	u8 ticket;
+	struct fusion_ticket ticket;
 	struct bio bio;			/* last: the bio set's */
 };
 

@@ -75,28 +75,34 @@ enum fusion_read_find fusion_read_find(struct fusion_pool *pool, u32 volume,
 	return found;
 }
 
-static int read_pending(struct fusion_pool *pool, u64 place)
+static int read_burden(struct fusion_pool *pool, u64 place)
 {
-	struct fusion_member *m = fusion_member_at(pool, place);
-
-	return fusion_member_out(m) ? INT_MAX : fusion_member_pending(m);
+	return fusion_member_burden(fusion_member_at(pool, place));
 }
 
-/* Of the replicas, take the one on the least busy member that is not out. */
+/* Of the replicas, take the one on the least burdened member. */
 static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src)
 {
-	int least, pending;
+	int first, least, burden;
 
 	if (!src->mirror[0])
 		return;
-	least = read_pending(pool, src->place);
-	pending = read_pending(pool, src->mirror[0]);
-	if (pending < least) {
-		least = pending;
+	first = read_burden(pool, src->place);
+	least = first;
+	burden = read_burden(pool, src->mirror[0]);
+	if (burden < least) {
+		least = burden;
 		src->place = src->mirror[0];
 	}
-	if (src->mirror[1] && read_pending(pool, src->mirror[1]) < least)
-		src->place = src->mirror[1];
+	if (src->mirror[1]) {
+		burden = read_burden(pool, src->mirror[1]);
+		if (burden < least) {
+			least = burden;
+			src->place = src->mirror[1];
+		}
+	}
+	if (unlikely(first >= FUSION_BURDEN_UNRESPONSIVE && least < FUSION_BURDEN_UNRESPONSIVE))
+		fusion_monitor_avoided(&pool->monitor, false);
 }
 
 /* Of the replicas, take the first on a member that is not out, and no other. */
@@ -141,7 +147,7 @@ struct read_part {
 	struct fusion_pool *pool;
 	struct fusion_member *member;
 	unsigned int grace;
-	u8 ticket;
+	struct fusion_ticket ticket;
 	struct bio bio;			/* last: the bio set's */
 };
 
@@ -150,7 +156,7 @@ static void part_end_io(struct bio *part)
 	struct read_part *p = container_of(part, struct read_part, bio);
 	struct bio *bio = part->bi_private;
 
-	if (!fusion_member_end_read(p->member, p->ticket))
+	if (!fusion_member_end_read(p->member, &p->ticket))
 		part->bi_status = BLK_STS_IOERR;
 	else
 		fusion_grace_leave(&p->pool->grace, p->grace);
@@ -308,7 +314,7 @@ int fusion_read_end(struct fusion_io *io, blk_status_t *status)
 	bool good = !*status;
 
 	if (io->kind == FUSION_IO_READ) {
-		if (io->member && !fusion_member_end_read(io->member, io->ticket))
+		if (io->member && !fusion_member_end_read(io->member, &io->ticket))
 			good = false;
 		else
 			fusion_grace_leave(&pool->grace, io->grace);

@@ -173,6 +173,12 @@ static int reclaim_merge(struct fusion_pool *pool, u64 number, bool insist)
 	return r == -ENOENT || (insist && r != -EBUSY) ? -ENOENT : -EAGAIN;
 }
 
+/* Members that the background, if nobody waits for it, leaves alone: with load, or unresponsive. */
+static u64 reclaim_busy(struct fusion_pool *pool)
+{
+	return READ_ONCE(pool->reclaim.busy) | fusion_unresponsive_members(&pool->monitor);
+}
+
 static int reclaim_patches(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
@@ -187,7 +193,7 @@ static int reclaim_patches(struct fusion_pool *pool)
 			return -EAGAIN;
 		if (reclaim_asked(rc))
 			number = rc->asked_number;
-		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
+		else if (effort == FUSION_REST || reclaim_busy(pool))
 			return -EAGAIN;
 	}
 	r = reclaim_merge(pool, number, effort == FUSION_INSIST);
@@ -210,7 +216,7 @@ static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 		if (reclaim_asked(rc))
 			number = rc->asked_number;
 		else if (effort == FUSION_YIELD)
-			busy = READ_ONCE(rc->busy);
+			busy = reclaim_busy(pool);
 		else
 			return -EAGAIN;
 	}
@@ -249,7 +255,7 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 		if (reclaim_asked(rc) && READ_ONCE(rc->asked_stripes) &&
 		    much_dead(pool))
 			effort = FUSION_INSIST;
-		else if (effort == FUSION_REST || READ_ONCE(rc->busy))
+		else if (effort == FUSION_REST || reclaim_busy(pool))
 			return -EAGAIN;
 	}
 	r = fusion_compact_stripe(pool, m, class, fusion_victim_live(effort, class->d));

@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 
+#include "monitor.h"
 #include "pairing.h"
 #include "set.h"
 
@@ -59,7 +60,7 @@ static void set_draw_stripes(struct fusion_space *s, struct fusion_set *set)
 	unsigned int count, i;
 
 	for (count = 0; count < FUSION_PAIR_DRAW(fusion_set_stripes(class)); count++) {
-		stripe[count] = fusion_space_draw_locked(s, class);
+		stripe[count] = fusion_space_draw_responsive(s, class);
 		if (stripe[count] == FUSION_NO_STRIPE)
 			break;
 		mask[count] = fusion_space_members(s, class, stripe[count], members);
@@ -139,44 +140,85 @@ static void set_open(struct fusion_space *s, struct fusion_class *class)
 		class->tops.set[class->tops.count++] = set;
 }
 
-/* What is on a member that is out is only there where nothing else can be. */
-#define OUT_PENDING	(1 << 24)
-
-int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
-		       unsigned int slot)
+int fusion_set_burden(struct fusion_space *s, const struct fusion_set *set,
+		      unsigned int slot)
 {
+	int burden = 0;
 	unsigned int i;
-	int pending = 0;
 	u32 member;
 
 	for (i = 0; i < fusion_set_stripes(set->class); i++) {
 		fusion_space_locate(s, fusion_set_place(set, slot, i), &member);
-		pending += fusion_member_out(&s->member[member]) ? OUT_PENDING :
-			fusion_member_pending(&s->member[member]);
+		burden += fusion_member_burden(&s->member[member]);
 	}
-	return pending;
+	return burden;
+}
+
+/* The less burdened of the next two sets, or while members of these are unresponsive, of more. */
+static unsigned int set_least(struct fusion_space *s, const struct fusion_open *open,
+			      unsigned int first, int *least)
+{
+	int burden, of_first = fusion_set_burden(s, open->set[first], open->set[first]->drawn);
+	unsigned int n, j, chosen = first;
+
+	*least = of_first;
+	for (n = 1; n < open->count; n++) {
+		j = (first + n) % open->count;
+		burden = fusion_set_burden(s, open->set[j], open->set[j]->drawn);
+		if (burden < *least) {
+			*least = burden;
+			chosen = j;
+		}
+		if (likely(*least < FUSION_BURDEN_UNRESPONSIVE))
+			break;
+	}
+	if (unlikely(of_first >= FUSION_BURDEN_UNRESPONSIVE && *least < FUSION_BURDEN_UNRESPONSIVE))
+		fusion_monitor_avoided(s->monitor, true);
+	return chosen;
+}
+
+/*
+ * The set to draw from.  Those whose next slot is on an unresponsive member have their turn again
+ * when all others had it; where they are all like that one more is opened, which is elsewhere.  If
+ * that cannot be: -1, or @any of them.
+ */
+static int set_choose(struct fusion_space *s, struct fusion_class *class,
+		      struct fusion_open *open, bool any)
+{
+	unsigned int first = open->next++ % open->count, count = open->count, chosen;
+	int least;
+
+	chosen = set_least(s, open, first, &least);
+	if (likely(least < FUSION_BURDEN_UNRESPONSIVE) || least >= FUSION_BURDEN_OUT ||
+	    count == FUSION_OPEN_MAX)
+		return chosen;
+	set_open(s, class);
+	if (open->count == count)
+		return any ? chosen : -1;
+	chosen = set_least(s, open, count, &least);
+	if (least < FUSION_BURDEN_UNRESPONSIVE)
+		fusion_monitor_avoided(s->monitor, true);
+	return chosen;
 }
 
 struct fusion_set *fusion_set_draw(struct fusion_space *s,
-				   struct fusion_class *class, u64 key,
+				   struct fusion_class *class, u64 key, bool any,
 				   struct fusion_top *top)
 {
 	struct fusion_open *open = &class->tops;
 	struct fusion_set *set = NULL;
-	unsigned int i, j;
 	unsigned long flags;
+	unsigned int j;
+	int i;
 
 	spin_lock_irqsave(&class->lock, flags);
 	if (open->count < FUSION_OPEN_SETS)
 		set_open(s, class);
 	if (!open->count)
 		goto out;
-	i = open->next++ % open->count;
-	j = open->next % open->count;
-	if (i != j &&
-	    fusion_set_pending(s, open->set[j], open->set[j]->drawn) <
-	    fusion_set_pending(s, open->set[i], open->set[i]->drawn))
-		i = j;
+	i = set_choose(s, class, open, any);
+	if (i < 0)
+		goto out;
 	set = open->set[i];
 	memset(top->place, 0, sizeof(top->place));
 	for (j = 0; j < fusion_set_stripes(class); j++)

@@ -51,10 +51,11 @@ static inline unsigned int fusion_set_stripes(const struct fusion_class *class)
  * Draw a place for a new top of the block with @key: a data slot of an open set
  * and its mirrors'.
  * The set is held until fusion_set_put().  Fills in @top->place.
- * -EAGAIN: call fusion_set_refill() and try again.  Any context.
+ * NULL: call fusion_set_refill() and try again; if all that can be drawn is on unresponsive members,
+ * with @any, which takes that.  Any context.
  */
 struct fusion_set *fusion_set_draw(struct fusion_space *s,
-				   struct fusion_class *class, u64 key,
+				   struct fusion_class *class, u64 key, bool any,
 				   struct fusion_top *top);
 
 /*
@@ -129,8 +130,8 @@ static inline u64 fusion_set_place(const struct fusion_set *set, unsigned int sl
 	return fusion_place(set->stripe[i], i ? set->slot_of[i - 1][slot] : slot);
 }
 
-/* How busy the members of @slot are. */
-int fusion_set_pending(struct fusion_space *s, const struct fusion_set *set,
+/* What speaks against the members of @slot: see fusion_member_burden(). */
+int fusion_set_burden(struct fusion_space *s, const struct fusion_set *set,
 		       unsigned int slot);
 
 /* How large the replicated area may be, as of what is free now.  Any context. */

@@ -29,6 +29,11 @@ static const struct {
 	TUNABLE(write_select, FUSION_SELECTS - 1),
 	TUNABLE(rmw_bias, FUSION_MAX_MEMBERS),
 	TUNABLE(hang_ms, 3600 * 1000),
+	TUNABLE(monitor, 1),
+	TUNABLE(window_us, 1000 * 1000),
+	TUNABLE(window_slots, FUSION_WINDOW_SLOTS_MAX),
+	TUNABLE(straggler_enter, FUSION_CELL_MAX),
+	TUNABLE(straggler_exit, FUSION_CELL_MAX),
 #undef TUNABLE
 };
 
@@ -53,6 +58,7 @@ int fusion_set_setting(struct fusion_pool *pool, const char *name, u64 value,
 		fusion_reclaim_kick(pool);
 		fusion_rebuild_kick(pool);
 		fusion_hang_kick(pool);
+		fusion_monitor_kick(&pool->monitor);
 		return 0;
 	}
 	return -ENOENT;

@@ -9,7 +9,11 @@
 #include <linux/slab.h>
 
 #include "band.h"
+#include "monitor.h"
 #include "spare.h"
+
+/* Draws to find a stripe of which no unresponsive member has a slot. */
+#define DRAW_TRIES	5
 
 /* ---- bands ---- */
 
@@ -528,6 +532,25 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	fusion_band_use(b, -1);
 }
 
+u64 fusion_space_draw_responsive(struct fusion_space *s, struct fusion_class *class)
+{
+	u64 avoid = fusion_unresponsive_members(s->monitor), stripe;
+	u8 members[FUSION_MAX_MEMBERS];
+	unsigned int tries;
+
+	stripe = fusion_space_draw_locked(s, class);
+	for (tries = 1; unlikely(avoid) && tries < DRAW_TRIES && stripe != FUSION_NO_STRIPE; tries++) {
+		if (!(fusion_space_members(s, class, stripe, members) & avoid)) {
+			if (tries > 1)
+				fusion_monitor_avoided(s->monitor, true);
+			break;
+		}
+		fusion_space_free_locked(s, stripe);
+		stripe = fusion_space_draw_locked(s, class);
+	}
+	return stripe;
+}
+
 int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 			     u64 *stripe)
 {
@@ -535,7 +558,7 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 
 	spin_lock_irqsave(&class->lock, flags);
 	*stripe = fusion_space_allows(s, class, 1) ?
-		fusion_space_draw_locked(s, class) : FUSION_NO_STRIPE;
+		fusion_space_draw_responsive(s, class) : FUSION_NO_STRIPE;
 	spin_unlock_irqrestore(&class->lock, flags);
 	return *stripe == FUSION_NO_STRIPE ? -EAGAIN : 0;
 }

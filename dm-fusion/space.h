@@ -38,6 +38,8 @@
 #include "policy.h"
 
 #define FUSION_OPEN_SETS	8
+/* More, while members are unresponsive that all of these have slots of. */
+#define FUSION_OPEN_MAX		24
 
 struct fusion_set;
 
@@ -45,7 +47,7 @@ struct fusion_set;
 struct fusion_open {
 	unsigned int count;
 	unsigned int next;		/* where to look first */
-	struct fusion_set *set[FUSION_OPEN_SETS];
+	struct fusion_set *set[FUSION_OPEN_MAX];
 	struct fusion_set *spare;	/* for when memory is short; or NULL */
 };
 
@@ -109,6 +111,7 @@ struct fusion_spares {
 struct fusion_space {
 	const struct fusion_layout *layout;
 	struct fusion_member *member;	/* and FUSION_NOWHERE */
+	struct fusion_monitor *monitor;	/* of them */
 	struct fusion_md *md;
 	struct fusion_epochs *epochs;
 	struct fusion_grace *grace;
@@ -303,6 +306,8 @@ bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
  * there is none.
  */
 u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class);
+/* The same, of those which have no slot on an unresponsive member, if one is soon found. */
+u64 fusion_space_draw_responsive(struct fusion_space *s, struct fusion_class *class);
 void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
 
 /*

@@ -95,6 +95,28 @@ TRACE_EVENT(fusion_reclaim,
 				   { FUSION_INSIST, "insist" }))
 );
 
+/* A member is unresponsive from now on, or responsive again. */
+TRACE_EVENT(fusion_responsive,
+	TP_PROTO(const struct block_device *member, bool responsive, s64 stragglers,
+		 u64 window_ns),
+	TP_ARGS(member, responsive, stragglers, window_ns),
+	TP_STRUCT__entry(
+		__field(dev_t, member)
+		__field(bool, responsive)
+		__field(s64, stragglers)
+		__field(u64, window_ns)
+	),
+	TP_fast_assign(
+		__entry->member = member->bd_dev;
+		__entry->responsive = responsive;
+		__entry->stragglers = stragglers;
+		__entry->window_ns = window_ns;
+	),
+	TP_printk("member=%d,%d responsive=%d stragglers=%lld window=%llu",
+		  MAJOR(__entry->member), MINOR(__entry->member), __entry->responsive,
+		  __entry->stragglers, __entry->window_ns)
+);
+
 #endif /* DM_FUSION_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

@@ -183,7 +183,7 @@ static void mirror_end(struct bio *mirror)
 
 	if (fusion_write_aside(io->volume->pool, m->member, mirror))
 		return;
-	fusion_member_end_write(m->member, m->ticket);
+	fusion_member_end_write(m->member, &m->ticket);
 	/* any of their errors will do */
 	if (unlikely(mirror->bi_status))
 		WRITE_ONCE(io->status, mirror->bi_status);
@@ -208,7 +208,7 @@ static void write_send_mirror(struct fusion_io *io, struct fusion_mirror *m,
 	m->bio.bi_opf &= ~REQ_POLLED;	/* nobody polls for this one */
 	m->bio.bi_private = io;
 	m->bio.bi_end_io = mirror_end;
-	m->ticket = fusion_member_start(m->member);
+	fusion_member_start_data(m->member, &m->ticket, true);
 	fusion_member_submit(m->member, &m->bio);
 }
 
@@ -240,7 +240,7 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 		if (i != own)
 			write_send_mirror(io, mirror++, place[i], page);
 	io->member = fusion_aim(pool, bio, place[own], page);
-	io->ticket = fusion_member_start(io->member);
+	fusion_member_start_data(io->member, &io->ticket, true);
 	return DM_MAPIO_REMAPPED;
 }
 
@@ -373,14 +373,17 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 		return r;
 	io->set = fusion_set_draw(&pool->space, class,
 				  fusion_block_key(io->volume->id, io->block),
-				  &io->top);
+				  io->anywhere, &io->top);
 	if (!io->set) {
 		fusion_update_cancel(&pool->map, &io->update);
 		if (!may_block)
 			return -ENOMEM;	/* not to be tried again from here */
 		r = fusion_set_refill(&pool->space, class, &pool->commit_lock);
-		if (!r)
+		if (!r || !io->anywhere) {
+			/* what is on unresponsive members is better than to wait for more */
+			io->anywhere = true;
 			return -EAGAIN;
+		}
 		if (r == -EDQUOT)
 			return write_wait_replicas(io);
 		return r == -ENOSPC ? write_wait(io, false) :
@@ -614,6 +617,7 @@ int fusion_write_map(struct fusion_io *io)
 	io->commit = false;
 	io->held = false;
 	io->moved = false;
+	io->anywhere = false;
 	io->update.chunk = NULL;
 	io->set = NULL;
 
@@ -693,7 +697,7 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 			*status = io->bio->bi_status;
 		}
 		io->primary_done = true;
-		fusion_member_end_write(io->member, io->ticket);
+		fusion_member_end_write(io->member, &io->ticket);
 		if (!atomic_dec_and_test(&io->pending))
 			return DM_ENDIO_INCOMPLETE;
 	}

@@ -258,6 +258,7 @@ pool_defaults() {
 	[ "$data_offset" -eq 0 ] || features+=" journal 0 $data_offset"
 	missing=				# members, by number
 	background=paused
+	monitor=off
 }
 pool_defaults
 # The next pool has none: what is on its members is looked at, or what a flush does with its metadata.
@@ -292,10 +293,12 @@ pool_table() {
 }
 
 # What the background does by itself would change what is counted: only tests of
-# that have it, with background=auto.
+# that have it, with background=auto.  So would members that are taken for unresponsive, as
+# they are when a test holds what they are sent: monitor=on.
 start_pool() {
 	dm create "$pool" --table "$(pool_table)"
 	[ "$background" = auto ] || message set paused 1
+	[ "$monitor" = on ] || message set monitor 0
 }
 stop_pool() {
 	local name

@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 18] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -23,6 +23,11 @@ const NAMES: [&str; 13] = [
     "write_select",
     "rmw_bias",
     "hang_ms",
+    "monitor",
+    "window_us",
+    "window_slots",
+    "straggler_enter",
+    "straggler_exit",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

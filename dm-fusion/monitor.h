@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The monitor: which members are unresponsive (pulse.h), and what makes them so.
+ *
+ * One timer for the pool rotates the windows of members that are sent nothing, about once in
+ * the shortest window; it runs while I/O is pending, and until there has been none for that long.
+ * Each member's parameters are set again once a second, from its own latencies and rate (window.h),
+ * or are what the settings say.
+ */
+#ifndef DM_FUSION_MONITOR_H
+#define DM_FUSION_MONITOR_H
+
+#include <linux/hrtimer.h>
+#include <linux/spinlock.h>
+
+#include "member.h"
+#include "policy.h"
+
+struct fusion_monitor {
+	/* Constant. */
+	struct fusion_member *member;
+	unsigned int count;
+	const struct fusion_tunables *tunables;
+
+	struct hrtimer timer;
+	bool armed;			/* the timer is */
+	bool stopped;			/* it may not be any more */
+	spinlock_t lock;		/* of members becoming unresponsive, or responsive */
+	u64 unresponsive;		/* which are; changed under the lock */
+	atomic64_t avoided[2];		/* reads, and writes, that went elsewhere for that */
+	/* the timer's */
+	s64 issued;			/* as of the last look */
+	unsigned int next;		/* the member whose turn it is to be tuned */
+	u64 period_ns;
+};
+
+/* For @member, of which those after the first @count are not looked at. */
+void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *member,
+			 unsigned int count, const struct fusion_tunables *tunables);
+void fusion_monitor_start(struct fusion_monitor *mon);
+/* No I/O is under way.  Sleeps. */
+void fusion_monitor_stop(struct fusion_monitor *mon);
+/* Settings have changed. */
+void fusion_monitor_kick(struct fusion_monitor *mon);
+/* Nothing is known of @m any more: it may be another device. */
+void fusion_monitor_forget(struct fusion_monitor *mon, struct fusion_member *m);
+
+/* Members that are unresponsive. */
+static inline u64 fusion_unresponsive_members(const struct fusion_monitor *mon)
+{
+	return READ_ONCE(mon->unresponsive);
+}
+
+/* A read, or @write, has gone elsewhere as a member is unresponsive.  Any context. */
+static inline void fusion_monitor_avoided(struct fusion_monitor *mon, bool write)
+{
+	atomic64_inc(&mon->avoided[write]);
+}
+
+/* Times that members became unresponsive. */
+u64 fusion_monitor_spikes(struct fusion_monitor *mon);
+
+/* I/Os of @m that are older than its window. */
+static inline s64 fusion_stragglers(const struct fusion_member *m)
+{
+	return max_t(s64, 0, atomic64_read(&m->pulse.window.stragglers));
+}
+
+/* What is known of a member; times in ns. */
+struct fusion_pulse_report {
+	bool unresponsive;
+	s64 stragglers;
+	u64 spikes, spike_ns;
+	struct {
+		u64 median, p99;
+	} of[2];			/* reads, and writes; 0: none */
+	u64 window_ns;
+	u32 enter, exit;		/* 0: it is never unresponsive */
+	u64 per_s;
+};
+
+void fusion_monitor_report(struct fusion_monitor *mon, const struct fusion_member *m,
+			   struct fusion_pulse_report *report);
+
+#endif /* DM_FUSION_MONITOR_H */

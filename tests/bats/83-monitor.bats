@@ -1,0 +1,189 @@
+#!/usr/bin/env bats
+# Members that are unresponsive are noticed, and avoided.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+
+test_setup() {
+	monitor=on
+}
+
+# pulse MEMBER FIELD: of what is known of it (the first: its number).
+pulse() { message pulse | awk -v i="$1" -v f="$2" '$1 == i { print $f }'; }
+# of members on that SSD one is
+unresponsive() { message pulse | awk -v i="$1" '$1 % 8 == i && $2 == "unresponsive" { n++ } END { exit !n }'; }
+responsive() { ! unresponsive "$1"; }
+# ios MEMBER: reads and writes that its SSD has done.
+ios() { dmsetup status "ssd$1" | awk '{ print $5 + $6 }'; }
+
+# They are set one after the other, while there is I/O.
+all_windows_are() {
+	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 iflag=direct status=none
+	[ "$(message pulse | awk '{ print $10 }' | sort -u)" = "$1" ]
+}
+
+# stuck MEMBER: it is sent a write of the volume's first block, of which it has a replica, and does
+# not answer, until it is unresponsive.  Sets $writer.
+stuck() {
+	dmsetup message "ssd$1" 0 hold writes
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 oflag=direct conv=notrunc status=none 3>&- &
+	writer=$!
+	wait_for 20 unresponsive "$1"
+}
+# unstuck MEMBER
+unstuck() {
+	dmsetup message "ssd$1" 0 release
+	wait "$writer"
+	wait_for 20 responsive "$1"
+}
+
+# A pool of one volume whose first block is replicated; its first replica is on $ssd.
+replicated() {
+	make_pool
+	volume 0 64 3
+	message set straggler_enter 1
+	message set straggler_exit 0
+	# this machine has spikes, too
+	message set window_us 300000
+	random_to 0 0 16
+	wait_for 20 all_windows_are 300000
+	find_ssd 0
+	# ssd7 has the metadata, too; and others may have two members
+	while [ "$ssd" -eq 7 ] || [ $((ssd + 8)) -lt "$members" ]; do
+		blkdiscard -f -l 65536 /dev/mapper/t-v0
+		random_to 0 0 16
+		find_ssd 0
+	done
+}
+
+@test "new blocks go elsewhere while a member is unresponsive" {
+	# a band has enough stripes without one of them
+	members=13
+	replicated
+	stuck "$ssd"
+	[ "$(pulse "$ssd" 3)" -eq 1 ]
+	[ "$(pulse "$ssd" 4)" -ge 1 ]
+	[ "$(counter spikes)" -ge 1 ]
+	before=$(ios "$ssd")
+	# one after the other: none is sent there, or it would not end
+	dd if=/dev/urandom of="$BATS_TEST_TMPDIR/new" bs=64k count=60 status=none
+	dd if="$BATS_TEST_TMPDIR/new" of=/dev/mapper/t-v0 bs=64k seek=1 oflag=direct status=none
+	[ "$(ios "$ssd")" -eq "$before" ]
+	[ "$(held_count)" -eq 1 ]
+	[ "$(counter avoided_writes)" -gt 0 ]
+	unstuck "$ssd"
+	[ "$(pulse "$ssd" 3)" -eq 0 ]
+	[ "$(pulse "$ssd" 5)" -gt 0 ]
+	cmp "$BATS_TEST_TMPDIR/new" <(dd if=/dev/mapper/t-v0 bs=64k skip=1 count=60 iflag=direct status=none)
+	message convert
+	cmp "$BATS_TEST_TMPDIR/new" <(dd if=/dev/mapper/t-v0 bs=64k skip=1 count=60 iflag=direct status=none)
+	# and it is used again
+	before=$(ios "$ssd")
+	random_to 0 8192 512
+	[ "$(ios "$ssd")" -gt "$before" ]
+}
+
+@test "stripes are written elsewhere, if there are any" {
+	members=13
+	replicated
+	stuck "$ssd"
+	before=$(counter avoided_writes)
+	# 13 members, four of each stripe: nearly always; what is sent there waits, and is done later
+	fio --name=w --filename=/dev/mapper/t-v0 --offset=8m --size=48m --bs=192k --rw=write --direct=1 \
+		--ioengine=libaio --iodepth=64 --output=/dev/null 3>&- &
+	fio=$!
+	wait_for 60 many_stripes
+	wait_for 20 avoided_more "$before"
+	unstuck "$ssd"
+	wait "$fio"
+	message convert
+	parity_fits
+}
+many_stripes() { [ "$(counter large)" -ge 128 ]; }
+avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
+
+@test "the other replica is read while a member is unresponsive" {
+	replicated
+	sum=$(sum 0)
+	stuck "$ssd"
+	# of other pages of the block: nobody reads what is being written
+	dmsetup message "ssd$ssd" 0 hold reads
+	before=$(counter avoided_reads)
+	for i in {1..20}; do
+		dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count=1 skip=$((i % 15 + 1)) iflag=direct status=none
+	done
+	[ "$(held_count)" -eq 1 ]
+	avoided_reads=$(counter avoided_reads)
+	[ "$avoided_reads" -gt "$before" ]
+	unstuck "$ssd"
+	[ "$(sum 0)" != "$sum" ]
+}
+
+@test "the background leaves an unresponsive member alone" {
+	background=auto
+	replicated
+	message set age_s 1
+	message set idle_ms 0
+	stuck "$ssd"
+	before=$(ios "$ssd")
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k seek=1 count=30 oflag=direct status=none
+	stays 3 more_ios "$before"
+	unstuck "$ssd"
+	wait_for 30 more_ios "$before"
+}
+more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
+
+@test "a window sets itself by the member's own latency" {
+	make_pool
+	volume 0 64 3
+	for i in {0..7}; do
+		dmsetup message "ssd$i" 0 time 1000 1000 0 0
+	done
+	dmsetup message ssd2 0 time 1000 4000 0 0
+	fio --name=w --filename=/dev/mapper/t-v0 --size=32m --bs=4k --rw=randwrite --direct=1 --ioengine=libaio \
+		--iodepth=16 --time_based --runtime=6 --output=/dev/null
+	message pulse
+	for i in {0..7}; do
+		median=$(pulse "$i" 8) window=$(pulse "$i" 10)
+		[ "$median" -ge 1000 ]
+		[ "$window" -ge 7000 ]
+		[ "$window" -le 20000 ]
+		[ "$(pulse "$i" 11)" -ge 1 ]
+		[ "$(pulse "$i" 11)" -le 6 ]
+		[ "$(pulse "$i" 13)" -gt 0 ]
+	done
+	[ "$(pulse 2 8)" -ge 4000 ]
+	[ "$(pulse 2 10)" -eq 20000 ]
+	for i in {0..7}; do
+		dmsetup message "ssd$i" 0 time off
+	done
+}
+
+@test "settings: the window and its thresholds, and none at all" {
+	replicated
+	message set window_us 200000
+	message set window_slots 5
+	random_to 0 16 64
+	wait_for 20 all_windows_are 200000
+	message set monitor 0
+	dmsetup message "ssd$ssd" 0 hold writes
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 oflag=direct conv=notrunc status=none 3>&- &
+	writer=$!
+	wait_for 20 held 1
+	stays 1 unresponsive "$ssd"
+	# a straggler it is
+	[ "$(pulse "$ssd" 3)" -eq 1 ]
+	# and by that one again
+	message set monitor 1
+	wait_for 20 unresponsive "$ssd"
+	message set monitor 0
+	wait_for 20 responsive "$ssd"
+	dmsetup message "ssd$ssd" 0 release
+	wait "$writer"
+	for bad in "monitor 2" "window_us 1000001" "window_slots 13" "straggler_enter 65536" "straggler_exit 65536"; do
+		# shellcheck disable=SC2086
+		run ! message set $bad
+	done
+}
