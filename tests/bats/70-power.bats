@@ -88,7 +88,7 @@ page_letter() {
 }
 
 # Pages that the first SSD would lose or keep.
-first_cached() { dmsetup status ssd0 | awk '{ print $(NF - 2) }'; }
+first_cached() { dmsetup status ssd0 | awk '{ print $12 }'; }
 
 # cut_at_flush N: the power fails when the first SSD is to flush something for the Nth
 # time, and nothing survives that was not flushed.  Fails if the sync has ended before;
@@ -162,7 +162,7 @@ write_letter() {
 }
 
 # Pages that the SSDs would lose or keep.
-cached_pages() { dmsetup status --target ssdsim | awk '{ n += $(NF - 2) } END { print n }'; }
+cached_pages() { dmsetup status --target ssdsim | awk '{ n += $13 } END { print n }'; }
 
 @test "what changes no mapping is not flushed unasked" {
 	make_pool
