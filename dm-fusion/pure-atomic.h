@@ -30,7 +30,7 @@ typedef struct { s64 counter; } atomic64_t;
 
 static inline u64 fusion_mul_high(u64 a, u64 b)
 {
-	return (unsigned __int128)a * b >> 64;
+	return (__uint128_t)a * b >> 64;
 }
 
 static inline s64 atomic64_read(const atomic64_t *v)
