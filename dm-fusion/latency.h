@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How long I/O takes: a histogram of eight buckets to an octave, so that a percentile is right
- * within 6 %; and the straggler window's parameters, from that.
+ * within 6 %.
  *
  * Pure; any context.
  */

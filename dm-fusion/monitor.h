@@ -57,6 +57,17 @@ static inline void fusion_monitor_avoided(struct fusion_monitor *mon, bool write
 	atomic64_inc(&mon->avoided[write]);
 }
 
+/*
+ * It goes to members whose burdens are @chosen in sum, where otherwise it would have gone to those
+ * with @first: count that if it is why.  Any context.
+ */
+static inline void fusion_monitor_chose(struct fusion_monitor *mon, int first, int chosen,
+					bool write)
+{
+	if (unlikely(first >= FUSION_BURDEN_UNRESPONSIVE && chosen < FUSION_BURDEN_UNRESPONSIVE))
+		fusion_monitor_avoided(mon, write);
+}
+
 /* Times that members became unresponsive. */
 u64 fusion_monitor_spikes(struct fusion_monitor *mon);
 

@@ -97,30 +97,29 @@ static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			struct fusion_open *open, unsigned int pages,
 			struct room *room)
 {
-	unsigned int tries = open->count * class->d;
-	int first, number, least, burden;
+	int first, number, of_first, least, burden;
 	struct room other;
 
 	first = find_room(open, class->d, open->next, pages, room);
 	if (first < 0)
 		return false;
 	open->next = first + 1;
-	least = fusion_set_burden(s, room->set, room->slot);
-	for (number = first; --tries; ) {
+	of_first = fusion_set_burden(s, room->set, room->slot);
+	least = of_first;
+	/* after the last of them comes the first again */
+	for (number = first;;) {
 		number = find_room(open, class->d, number + 1, pages, &other);
 		if (number == first)
 			break;
 		burden = fusion_set_burden(s, other.set, other.slot);
 		if (burden < least) {
-			if (unlikely(least >= FUSION_BURDEN_UNRESPONSIVE &&
-				     burden < FUSION_BURDEN_UNRESPONSIVE))
-				fusion_monitor_avoided(s->monitor, true);
 			least = burden;
 			*room = other;
 		}
 		if (likely(least < FUSION_BURDEN_UNRESPONSIVE))
 			break;
 	}
+	fusion_monitor_chose(s->monitor, of_first, least, true);
 	return true;
 }
 

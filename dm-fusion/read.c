@@ -84,25 +84,20 @@ static int read_burden(struct fusion_pool *pool, u64 place)
 static void read_choose(struct fusion_pool *pool, struct fusion_read_source *src)
 {
 	int first, least, burden;
+	unsigned int i;
 
 	if (!src->mirror[0])
 		return;
 	first = read_burden(pool, src->place);
 	least = first;
-	burden = read_burden(pool, src->mirror[0]);
-	if (burden < least) {
-		least = burden;
-		src->place = src->mirror[0];
-	}
-	if (src->mirror[1]) {
-		burden = read_burden(pool, src->mirror[1]);
+	for (i = 0; i < FUSION_MAX_PARITY && src->mirror[i]; i++) {
+		burden = read_burden(pool, src->mirror[i]);
 		if (burden < least) {
 			least = burden;
-			src->place = src->mirror[1];
+			src->place = src->mirror[i];
 		}
 	}
-	if (unlikely(first >= FUSION_BURDEN_UNRESPONSIVE && least < FUSION_BURDEN_UNRESPONSIVE))
-		fusion_monitor_avoided(&pool->monitor, false);
+	fusion_monitor_chose(&pool->monitor, first, least, false);
 }
 
 /* Of the replicas, take the first on a member that is not out, and no other. */

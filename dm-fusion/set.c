@@ -172,8 +172,7 @@ static unsigned int set_least(struct fusion_space *s, const struct fusion_open *
 		if (likely(*least < FUSION_BURDEN_UNRESPONSIVE))
 			break;
 	}
-	if (unlikely(of_first >= FUSION_BURDEN_UNRESPONSIVE && *least < FUSION_BURDEN_UNRESPONSIVE))
-		fusion_monitor_avoided(s->monitor, true);
+	fusion_monitor_chose(s->monitor, of_first, *least, true);
 	return chosen;
 }
 
@@ -186,7 +185,7 @@ static int set_choose(struct fusion_space *s, struct fusion_class *class,
 		      struct fusion_open *open, bool any)
 {
 	unsigned int first = open->next++ % open->count, count = open->count, chosen;
-	int least;
+	int least, new;
 
 	chosen = set_least(s, open, first, &least);
 	if (likely(least < FUSION_BURDEN_UNRESPONSIVE) || least >= FUSION_BURDEN_OUT ||
@@ -195,9 +194,8 @@ static int set_choose(struct fusion_space *s, struct fusion_class *class,
 	set_open(s, class);
 	if (open->count == count)
 		return any ? chosen : -1;
-	chosen = set_least(s, open, count, &least);
-	if (least < FUSION_BURDEN_UNRESPONSIVE)
-		fusion_monitor_avoided(s->monitor, true);
+	chosen = set_least(s, open, count, &new);
+	fusion_monitor_chose(s->monitor, least, new, true);
 	return chosen;
 }
 

@@ -132,7 +132,7 @@ static inline u64 fusion_set_place(const struct fusion_set *set, unsigned int sl
 
 /* What speaks against the members of @slot: see fusion_member_burden(). */
 int fusion_set_burden(struct fusion_space *s, const struct fusion_set *set,
-		       unsigned int slot);
+		      unsigned int slot);
 
 /* How large the replicated area may be, as of what is free now.  Any context. */
 void fusion_sets_limit(struct fusion_space *s, const struct fusion_tunables *t);

@@ -84,7 +84,8 @@ static inline unsigned int fusion_cell_pending(s64 cell)
 void fusion_window_leave(struct fusion_window *w, s64 cell);
 
 /*
- * An I/O is issued in @slot.  True: it is the first of it, or of a window that was rotated, and the caller calls fusion_window_advance().
+ * An I/O is issued in @slot.  True: it is the first of it, or of a window that was rotated, and the
+ * caller calls fusion_window_advance().
  */
 static inline bool fusion_window_issue(struct fusion_window *w, u32 slot)
 {
