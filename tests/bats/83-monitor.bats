@@ -24,12 +24,16 @@ all_windows_are() {
 	[ "$(message pulse | awk '{ print $10 }' | sort -u)" = "$1" ]
 }
 
-# stuck MEMBER: it is sent a write of the volume's first block, of which it has a replica, and does
-# not answer, until it is unresponsive.  Sets $writer.
-stuck() {
+# write_held MEMBER: it is sent a write of the volume's first block, of which it has a replica, and
+# does not answer.  Sets $writer.
+write_held() {
 	dmsetup message "ssd$1" 0 hold writes
 	dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 oflag=direct conv=notrunc status=none 3>&- &
 	writer=$!
+}
+# stuck MEMBER: the same, until it is unresponsive.
+stuck() {
+	write_held "$1"
 	wait_for 20 unresponsive "$1"
 }
 # unstuck MEMBER
@@ -168,9 +172,7 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	random_to 0 16 64
 	wait_for 20 all_windows_are 200000
 	message set monitor 0
-	dmsetup message "ssd$ssd" 0 hold writes
-	dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 oflag=direct conv=notrunc status=none 3>&- &
-	writer=$!
+	write_held "$ssd"
 	wait_for 20 held 1
 	stays 1 unresponsive "$ssd"
 	# a straggler it is

@@ -23,48 +23,42 @@
  * mean of 3.79 ms, and more than 100 ms if more is written than they erase meanwhile.  After
  * how many bytes is not in the paper: chosen so that arrays of them have the spikes it shows.
  */
-static const struct {
-	const char *name, *age;
-	struct ssd_model model;
+static const struct drive {
+	const char *name;
+	struct ssd_model model;		/* without what depends on its age */
 } drives[] = {
-	{ "A", "fresh", {
-		.latency_ns = { 50 * NSEC_PER_USEC, 60 * NSEC_PER_USEC },
-		.ps_per_byte = { MB_PER_S(550), MB_PER_S(500) },
-		.busy_ns = 50 * NSEC_PER_USEC,
-		.units = 4,
-		.buffer = { 64 * MIB, 3 * NSEC_PER_MSEC, 12 * NSEC_PER_MSEC, 4 },
-		.garbage = { 1024 * MIB, 54 * NSEC_PER_MSEC, 216 * NSEC_PER_MSEC, 4 },
-		.spare_bytes = 4096 * MIB,
-	} },
-	{ "A", "aged", {
-		.latency_ns = { 50 * NSEC_PER_USEC, 60 * NSEC_PER_USEC },
-		.ps_per_byte = { MB_PER_S(550), MB_PER_S(500) },
-		.busy_ns = 50 * NSEC_PER_USEC,
-		.units = 4,
-		.buffer = { 16 * MIB, 3 * NSEC_PER_MSEC, 12 * NSEC_PER_MSEC, 4 },
-		.garbage = { 64 * MIB, 54 * NSEC_PER_MSEC, 216 * NSEC_PER_MSEC, 4 },
-		.spare_bytes = 128 * MIB,
-	} },
-	{ "E", "fresh", {
-		.latency_ns = { 36 * NSEC_PER_USEC, 37 * NSEC_PER_USEC },
-		.ps_per_byte = { MB_PER_S(560), MB_PER_S(280) },
-		.busy_ns = 36 * NSEC_PER_USEC,
-		.units = 8,
-		.buffer = { 1024 * MIB, 1500 * NSEC_PER_USEC, 6080 * NSEC_PER_USEC, 8 },
-		.garbage = { 64 * MIB, 100 * NSEC_PER_MSEC, 250 * NSEC_PER_MSEC, 4 },
-		.spare_bytes = 4096 * MIB,
-		.regain_ps_per_byte = MB_PER_S(100),
-	} },
-	{ "E", "aged", {
-		.latency_ns = { 36 * NSEC_PER_USEC, 37 * NSEC_PER_USEC },
-		.ps_per_byte = { MB_PER_S(560), MB_PER_S(280) },
-		.busy_ns = 36 * NSEC_PER_USEC,
-		.units = 8,
-		.buffer = { 256 * MIB, 1500 * NSEC_PER_USEC, 6080 * NSEC_PER_USEC, 8 },
-		.garbage = { 64 * MIB, 100 * NSEC_PER_MSEC, 250 * NSEC_PER_MSEC, 4 },
-		.spare_bytes = 128 * MIB,
-		.regain_ps_per_byte = MB_PER_S(40),
-	} },
+	{
+		.name = "A",
+		.model = {
+			.latency_ns = { 50 * NSEC_PER_USEC, 60 * NSEC_PER_USEC },
+			.ps_per_byte = { MB_PER_S(550), MB_PER_S(500) },
+			.busy_ns = 50 * NSEC_PER_USEC,
+			.units = 4,
+			.buffer = { 0, 3 * NSEC_PER_MSEC, 12 * NSEC_PER_MSEC, 4 },
+			.garbage = { 0, 54 * NSEC_PER_MSEC, 216 * NSEC_PER_MSEC, 4 },
+		},
+	}, {
+		.name = "E",
+		.model = {
+			.latency_ns = { 36 * NSEC_PER_USEC, 37 * NSEC_PER_USEC },
+			.ps_per_byte = { MB_PER_S(560), MB_PER_S(280) },
+			.busy_ns = 36 * NSEC_PER_USEC,
+			.units = 8,
+			.buffer = { 0, 1500 * NSEC_PER_USEC, 6080 * NSEC_PER_USEC, 8 },
+			.garbage = { 0, 100 * NSEC_PER_MSEC, 250 * NSEC_PER_MSEC, 4 },
+		},
+	},
+};
+
+static const struct age {
+	const char *drive, *name;
+	u64 buffer_bytes, garbage_bytes, spare_bytes;
+	u64 regain_ps_per_byte;
+} ages[] = {
+	{ "A", "fresh", 64 * MIB, 1024 * MIB, 4096 * MIB, 0 },
+	{ "A", "aged", 16 * MIB, 64 * MIB, 128 * MIB, 0 },
+	{ "E", "fresh", 1024 * MIB, 64 * MIB, 4096 * MIB, MB_PER_S(100) },
+	{ "E", "aged", 256 * MIB, 64 * MIB, 128 * MIB, MB_PER_S(40) },
 };
 
 static void slow_down(struct ssd_stall_model *stalls, u32 slower)
@@ -73,30 +67,50 @@ static void slow_down(struct ssd_stall_model *stalls, u32 slower)
 	stalls->max_ns *= slower;
 }
 
-bool ssd_model_find(struct ssd_model *model, const char *name, const char *age, u32 slower)
+static const struct drive *find_drive(const char *name)
 {
 	unsigned int i;
-	int kind;
 
-	for (i = 0; i < ARRAY_SIZE(drives); i++) {
-		if (strcmp(drives[i].name, name) || strcmp(drives[i].age, age))
-			continue;
-		*model = drives[i].model;
-		for (kind = 0; kind < 2; kind++) {
-			model->latency_ns[kind] *= slower;
-			model->ps_per_byte[kind] *= slower;
-		}
-		model->busy_ns *= slower;
-		model->regain_ps_per_byte *= slower;
-		slow_down(&model->buffer, slower);
-		slow_down(&model->garbage, slower);
-		return true;
-	}
-	return false;
+	for (i = 0; i < ARRAY_SIZE(drives); i++)
+		if (!strcmp(drives[i].name, name))
+			return &drives[i];
+	return NULL;
 }
 
-/* splitmix64 */
-static u64 mix(u64 x)
+static const struct age *find_age(const char *drive, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ages); i++)
+		if (!strcmp(ages[i].drive, drive) && !strcmp(ages[i].name, name))
+			return &ages[i];
+	return NULL;
+}
+
+bool ssd_model_find(struct ssd_model *model, const char *name, const char *age_name, u32 slower)
+{
+	const struct drive *drive = find_drive(name);
+	const struct age *age = find_age(name, age_name);
+	int kind;
+
+	if (!drive || !age)
+		return false;
+	*model = drive->model;
+	model->buffer.bytes = age->buffer_bytes;
+	model->garbage.bytes = age->garbage_bytes;
+	model->spare_bytes = age->spare_bytes;
+	model->regain_ps_per_byte = age->regain_ps_per_byte * slower;
+	for (kind = 0; kind < 2; kind++) {
+		model->latency_ns[kind] *= slower;
+		model->ps_per_byte[kind] *= slower;
+	}
+	model->busy_ns *= slower;
+	slow_down(&model->buffer, slower);
+	slow_down(&model->garbage, slower);
+	return true;
+}
+
+u64 ssd_mix(u64 x)
 {
 	x += 0x9e3779b97f4a7c15ull;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -108,7 +122,7 @@ static u64 mix(u64 x)
 static u64 draw(struct ssd_drive *d, u64 most)
 {
 	d->random += 0x9e3779b97f4a7c15ull;
-	return mix(d->random) % (most + 1);
+	return ssd_mix(d->random) % (most + 1);
 }
 
 void ssd_drive_init(struct ssd_drive *d, const struct ssd_model *model, u64 seed, u64 now)
@@ -116,7 +130,7 @@ void ssd_drive_init(struct ssd_drive *d, const struct ssd_model *model, u64 seed
 	memset(d, 0, sizeof(*d));
 	d->model = *model;
 	d->seed = seed;
-	d->random = mix(seed);
+	d->random = ssd_mix(seed);
 	/* not all drives of an array at once */
 	d->buffered = draw(d, model->buffer.bytes);
 	d->spare = model->spare_bytes - draw(d, model->spare_bytes / 2);
@@ -231,7 +245,7 @@ u64 ssd_drive_end(struct ssd_drive *d, u64 now, bool write, u64 at, u64 bytes, u
 	ready = d->channel_ns;
 	*units = 0;
 	for (; piece <= last && *units != all_units(d); piece++) {
-		u32 unit = mix(d->seed ^ piece) % m->units;
+		u32 unit = ssd_mix(d->seed ^ piece) % m->units;
 
 		if (*units & (1U << unit))
 			continue;

@@ -32,6 +32,9 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 #endif
 
+/* The finalizer of splitmix64: of numbers near each other it makes some that are not. */
+u64 ssd_mix(u64 x);
+
 #define SSD_MAX_UNITS	32
 #define SSD_UNIT_BYTES	65536
 

@@ -567,15 +567,6 @@ static void ssdsim_presuspend(struct dm_target *ti)
 
 /*----------------------------------------------------------------*/
 
-/* The finalizer of splitmix64. */
-static u64 ssd_mix(u64 x)
-{
-	x += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
 /* @seed NULL: nothing that is cached survives. */
 static void ssd_power_cut(struct ssd *ssd, const u64 *seed)
 {

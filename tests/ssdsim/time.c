@@ -115,9 +115,9 @@ int ssd_time_stall(struct ssd_time *t, u32 units, u64 ns)
 }
 
 /* When @bio ends.  Under t->lock. */
-static ktime_t ssd_time_of(struct ssd_time *t, struct ssd_io *io, const struct bio *bio)
+static ktime_t ssd_time_of(struct ssd_time *t, struct ssd_io *io, struct bio *bio)
 {
-	u64 now = ktime_get_ns(), bytes = bio_has_data((struct bio *)bio) ? bio->bi_iter.bi_size : 0;
+	u64 now = ktime_get_ns(), bytes = bio_has_data(bio) ? bio->bi_iter.bi_size : 0;
 	bool write = op_is_write(bio_op(bio));
 	struct ssd_stall stall;
 	u64 written = write ? bytes : 0;
