@@ -52,13 +52,13 @@ static const struct drive {
 
 static const struct age {
 	const char *drive, *name;
-	u64 buffer_bytes, garbage_bytes, spare_bytes;
+	u64 buffer_bytes, garbage_bytes, spare_bytes, worn_bytes;
 	u64 regain_ps_per_byte;
 } ages[] = {
-	{ "A", "fresh", 64 * MIB, 1024 * MIB, 4096 * MIB, 0 },
-	{ "A", "aged", 16 * MIB, 64 * MIB, 128 * MIB, 0 },
-	{ "E", "fresh", 1024 * MIB, 64 * MIB, 4096 * MIB, MB_PER_S(100) },
-	{ "E", "aged", 256 * MIB, 64 * MIB, 128 * MIB, MB_PER_S(40) },
+	{ "A", "fresh", 64 * MIB, 1024 * MIB, 4096 * MIB, 2048 * MIB, 0 },
+	{ "A", "aged", 16 * MIB, 64 * MIB, 64 * MIB, 64 * MIB, 0 },
+	{ "E", "fresh", 1024 * MIB, 64 * MIB, 4096 * MIB, 2048 * MIB, MB_PER_S(100) },
+	{ "E", "aged", 256 * MIB, 64 * MIB, 128 * MIB, 64 * MIB, MB_PER_S(40) },
 };
 
 static void slow_down(struct ssd_stall_model *stalls, u32 slower)
@@ -99,6 +99,7 @@ bool ssd_model_find(struct ssd_model *model, const char *name, const char *age_n
 	model->buffer.bytes = age->buffer_bytes;
 	model->garbage.bytes = age->garbage_bytes;
 	model->spare_bytes = age->spare_bytes;
+	model->worn_bytes = age->worn_bytes;
 	model->regain_ps_per_byte = age->regain_ps_per_byte * slower;
 	for (kind = 0; kind < 2; kind++) {
 		model->latency_ns[kind] *= slower;
@@ -133,7 +134,7 @@ void ssd_drive_init(struct ssd_drive *d, const struct ssd_model *model, u64 seed
 	d->random = ssd_mix(seed);
 	/* not all drives of an array at once */
 	d->buffered = draw(d, model->buffer.bytes);
-	d->spare = model->spare_bytes - draw(d, model->spare_bytes / 2);
+	d->spare = model->spare_bytes - draw(d, model->worn_bytes);
 	d->next_unit = draw(d, model->units - 1);
 	d->regained_ns = now;
 }

@@ -65,7 +65,8 @@ struct ssd_model {
 	u64 busy_ns;			/* a read keeps a unit so long */
 	u32 units;			/* 1 to SSD_MAX_UNITS */
 	struct ssd_stall_model buffer, garbage;
-	u64 spare_bytes;		/* at most */
+	u64 spare_bytes;		/* at most, */
+	u64 worn_bytes;			/* of which so many are used up at the start, at most */
 	u64 regain_ps_per_byte;		/* in the background; 0: not at all */
 };
 

@@ -182,6 +182,7 @@ static void discards(void)
 	int i;
 
 	use("A", "aged", 1, 2);
+	ssd_drive_discarded(&d, d.model.spare_bytes);
 	for (i = 0; i < 100; i++) {
 		write_at_rate(16, 100);
 		ssd_drive_discarded(&d, 16 * MIB);
@@ -191,7 +192,7 @@ static void discards(void)
 	/* no more than it can have */
 	for (i = 0; i < 100; i++)
 		ssd_drive_discarded(&d, 1ULL << 40);
-	write_at_rate(129, 100);
+	write_at_rate(d.model.spare_bytes / MIB + 1, 100);
 	CHECK(d.stalls[SSD_STALL_GARBAGE] == 1, "%" PRIu64, d.stalls[SSD_STALL_GARBAGE]);
 }
 
