@@ -52,6 +52,8 @@ demo:
 
 bench:
 	tests/bench/run
+	mkdir -p build/bench
+	tests/bench/mixes --html build/bench/mixes.html --json build/bench/mixes.json
 
 figures:
 	tests/figures

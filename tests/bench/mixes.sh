@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# The systems and the mixes that tests/bench/mixes knows.  After workloads.sh.
+# shellcheck disable=SC2034,SC2154
+
+systems=(raid5 raid50 raid10 fusion fusion-blind)
+declare -A system_title=(
+	[raid5]="4 x md RAID-5 (6+1)"
+	[raid50]="md RAID-50 (4 x 6+1)"
+	[raid10]="md RAID-10 (28)"
+	[fusion]="dm-fusion (29, 6+1)"
+	[fusion-blind]="dm-fusion without monitor"
+)
+
+# All mixes of four different loads, in a fixed order that spreads them: sets mixes.
+all_mixes() {
+	local a b c d n=${#workloads[@]}
+
+	mapfile -t mixes < <(for ((a = 0; a < n; a++)); do
+		for ((b = a + 1; b < n; b++)); do
+			for ((c = b + 1; c < n; c++)); do
+				for ((d = c + 1; d < n; d++)); do
+					echo "${workloads[a]}+${workloads[b]}+${workloads[c]}+${workloads[d]}"
+				done
+			done
+		done
+	done | awk '{ mix[NR] = $0 } END { for (i = 0; i < NR; i++) print mix[i * 27 % NR + 1] }')
+}
