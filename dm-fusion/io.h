@@ -192,6 +192,15 @@ enum fusion_read_find fusion_read_find(struct fusion_pool *pool, u32 volume,
  */
 void fusion_read_recover(struct work_struct *work);
 
+/* In a worker: look again where it is, and send it there. */
+void fusion_read_again(struct work_struct *work);
+
+/*
+ * It is on a member that is unresponsive: compute it from the rest of its stripe, or if that cannot
+ * be, send it there after all.  In a worker of recover_wq, without a grace reference.
+ */
+void fusion_read_around(struct work_struct *work);
+
 /* ---- large writes: large.c ---- */
 
 /* Whole blocks in a row of which more than this many make a direct stripe. */

@@ -21,12 +21,13 @@ struct fusion_monitor {
 	struct fusion_member *member;
 	unsigned int count;
 	const struct fusion_tunables *tunables;
+	/* Read on every I/O; changed under the lock, a few times a second. */
+	u64 unresponsive;		/* members */
+	bool stopped;			/* the timer may not run any more */
+	bool armed;			/* it does */
 
-	struct hrtimer timer;
-	bool armed;			/* the timer is */
-	bool stopped;			/* it may not be any more */
+	struct hrtimer timer ____cacheline_aligned_in_smp;
 	spinlock_t lock;		/* of members becoming unresponsive, or responsive */
-	u64 unresponsive;		/* which are; changed under the lock */
 	atomic64_t avoided[2];		/* reads, and writes, that went elsewhere for that */
 	/* the timer's */
 	s64 issued;			/* as of the last look */

@@ -247,12 +247,20 @@ static void read_parts(struct fusion_io *io)
 	bio_endio(bio);
 }
 
-static void read_work(struct work_struct *work)
+void fusion_read_again(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
 
 	io->iter = io->bio->bi_iter;
 	read_parts(io);
+}
+
+/* Is what is at @src only there, and its member unresponsive? */
+static bool read_is_slow(struct fusion_pool *pool, const struct fusion_read_source *src)
+{
+	return unlikely(fusion_unresponsive_members(&pool->monitor)) && src->place &&
+		!src->mirror[0] &&
+		READ_ONCE(fusion_member_at(pool, src->place)->pulse.unresponsive);
 }
 
 /* Sync the block before its replicas are read. */
@@ -262,7 +270,7 @@ static void read_unsynced_work(struct work_struct *work)
 
 	fusion_resync_block(io->volume, io->block);
 	fusion_unhold(io);
-	read_work(work);
+	fusion_read_again(work);
 }
 
 int fusion_read_map(struct fusion_io *io)
@@ -290,13 +298,18 @@ int fusion_read_map(struct fusion_io *io)
 			dm_accept_partial_bio(bio, pages * FUSION_PAGE_SECTORS);
 		io->block = block;
 		if (found == FUSION_READ_MISS)
-			fusion_defer(io, pool->io_wq, read_work);
+			fusion_defer(io, pool->io_wq, fusion_read_again);
 		else
 			fusion_defer_held(io, read_unsynced_work);
 		return DM_MAPIO_SUBMITTED;
 	}
 	if (src.pages < total)
 		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
+	if (read_is_slow(pool, &src)) {
+		fusion_grace_leave(&pool->grace, io->grace);
+		fusion_defer(io, pool->recover_wq, fusion_read_around);
+		return DM_MAPIO_SUBMITTED;
+	}
 	io->kind = FUSION_IO_READ;
 	io->iter = bio->bi_iter;
 	read_choose(pool, &src);

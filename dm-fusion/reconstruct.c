@@ -150,11 +150,23 @@ static void slots_repair(struct fusion_reconstruct *r, u64 id, u64 lost)
 					 !(failed & lost & -lost));
 }
 
-int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
+/* The slots of stripe @id whose members are out, or unresponsive. */
+static u64 slots_slow(struct fusion_pool *pool, u64 id, unsigned int k)
 {
-	u64 id = fusion_place_stripe(r->src.place), written, have = 0, want;
-	u64 lost = 1ULL << fusion_place_slot(r->src.place), failed;
-	struct fusion_class *class = r->stripe->class;
+	unsigned int i;
+	u64 slow = 0;
+
+	for (i = 0; i < k; i++)
+		if (fusion_member_burden(fusion_member_at(pool, fusion_place(id, i))) >=
+		    FUSION_BURDEN_UNRESPONSIVE)
+			slow |= 1ULL << i;
+	return slow;
+}
+
+/* The slots that the parity of the source's stripe covers.  As fusion_reconstruct_stripe(). */
+static int stripe_written(struct fusion_reconstruct *r, u64 *written)
+{
+	u64 id = fusion_place_stripe(r->src.place);
 	struct fusion_md *md = r->stripe->pool->md;
 	struct fusion_disk_stripe disk;
 	int e;
@@ -163,26 +175,81 @@ int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
 	e = fusion_md_read_stripe(md, id, &disk);
 	if (e == -ENODATA || (!e && disk.state != FUSION_STRIPE_RAID))
 		return -ENODATA;
-	written = le64_to_cpu(disk.written);
-	if (e || lost & ~written || written & ~fusion_mask(0, class->d))
+	*written = le64_to_cpu(disk.written);
+	if (e || !(*written >> r->slot & 1) || *written & ~fusion_mask(0, r->stripe->class->d))
 		return -EIO;
 	/* rows that a start could not write again may be torn */
-	if (fusion_md_read_rows(md, id, r->src.page, r->src.pages) != -ENODATA)
-		return -EIO;
+	return fusion_md_read_rows(md, id, r->src.page, r->src.pages) == -ENODATA ? 0 : -EIO;
+}
+
+/*
+ * Compute what is in the slots of @lost, to which those are added that cannot be read, without
+ * those of @avoid.  -EIO: too little is left.
+ */
+static int stripe_compute(struct fusion_reconstruct *r, u64 written, u64 *lost, u64 avoid)
+{
+	u64 id = fusion_place_stripe(r->src.place), have = 0, want, failed;
+	struct fusion_class *class = r->stripe->class;
+
 	for (;;) {
-		want = fusion_recover_sources(written, lost, class->d, class->p);
+		want = fusion_recover_sources(written, *lost | avoid, class->d, class->p);
 		if (!want)
 			return -EIO;
 		if (!(want & ~have))
 			break;
 		failed = fusion_slots_io(r, id, want & ~have, REQ_OP_READ);
 		have |= want & ~failed;
-		lost |= failed;
+		*lost |= failed;
 	}
-	lost &= written;
-	fusion_stripe_recover(r->stripe, lost, want, r->src.page, r->src.pages);
-	slots_repair(r, id, lost);
+	fusion_stripe_recover(r->stripe, (*lost | avoid) & written, want, r->src.page,
+			      r->src.pages);
 	return 0;
+}
+
+int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
+{
+	u64 id = fusion_place_stripe(r->src.place), written, lost;
+	int e;
+
+	e = stripe_written(r, &written);
+	if (e)
+		return e;
+	lost = 1ULL << r->slot;
+	e = stripe_compute(r, written, &lost, slots_slow(r->stripe->pool, id, r->stripe->class->k));
+	if (e)
+		e = stripe_compute(r, written, &lost, 0);
+	if (!e)
+		slots_repair(r, id, lost & written);
+	return e;
+}
+
+int fusion_reconstruct_around(struct fusion_reconstruct *r)
+{
+	u64 id = fusion_place_stripe(r->src.place), written, lost;
+
+	if (stripe_written(r, &written))
+		return -EAGAIN;
+	lost = 1ULL << r->slot;
+	return stripe_compute(r, written, &lost,
+			      slots_slow(r->stripe->pool, id, r->stripe->class->k)) ? -EAGAIN : 0;
+}
+
+void fusion_reconstruct_copy(struct bio *bio, struct bvec_iter *iter, const void *data,
+			     unsigned int bytes)
+{
+	while (bytes) {
+		struct bio_vec bv = bio_iter_iovec(bio, *iter);
+		unsigned int n = min(bv.bv_len, bytes);
+
+		if (data) {
+			memcpy_to_page(bv.bv_page, bv.bv_offset, data, n);
+			data += n;
+		} else {
+			memzero_page(bv.bv_page, bv.bv_offset, n);
+		}
+		bio_advance_iter_single(bio, iter, n);
+		bytes -= n;
+	}
 }
 
 /* ---- without waiting ---- */

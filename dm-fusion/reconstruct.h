@@ -66,6 +66,16 @@ int fusion_replica_read(struct fusion_reconstruct *r);
  */
 int fusion_reconstruct_stripe(struct fusion_reconstruct *r);
 
+/*
+ * The same, but nothing is written, and no member that is unresponsive is read, which the former
+ * does if it must.  -EAGAIN: it cannot be computed from the others.
+ */
+int fusion_reconstruct_around(struct fusion_reconstruct *r);
+
+/* To the pages of @bio from @iter on, which goes on behind them; @data NULL: zeros. */
+void fusion_reconstruct_copy(struct bio *bio, struct bvec_iter *iter, const void *data,
+			     unsigned int bytes);
+
 /* The source's pages at @place could not be read.  @repaired: they have been written. */
 void fusion_reconstruct_count(struct fusion_reconstruct *r, u64 place, bool repaired);
 

@@ -178,25 +178,6 @@ static int recover_part(struct recover *r)
 	return e ? -EIO : 0;
 }
 
-/* To the pages of @bio from @iter on, which goes on behind them; @data NULL: zeros. */
-static void recover_copy(struct bio *bio, struct bvec_iter *iter, const void *data,
-			 unsigned int bytes)
-{
-	while (bytes) {
-		struct bio_vec bv = bio_iter_iovec(bio, *iter);
-		unsigned int n = min(bv.bv_len, bytes);
-
-		if (data) {
-			memcpy_to_page(bv.bv_page, bv.bv_offset, data, n);
-			data += n;
-		} else {
-			memzero_page(bv.bv_page, bv.bv_offset, n);
-		}
-		bio_advance_iter_single(bio, iter, n);
-		bytes -= n;
-	}
-}
-
 static int recover_all(struct recover *r, struct bio *bio, struct bvec_iter iter)
 {
 	struct fusion_pool *pool = r->volume->pool;
@@ -220,7 +201,7 @@ static int recover_all(struct recover *r, struct bio *bio, struct bvec_iter iter
 		atomic64_add(src->pages, &pool->recovered.pages);
 		data = src->place ? r->from.stripe->slot[r->from.slot].data +
 			(src->page << FUSION_PAGE_SHIFT) : NULL;
-		recover_copy(bio, &iter, data, src->pages << FUSION_PAGE_SHIFT);
+		fusion_reconstruct_copy(bio, &iter, data, src->pages << FUSION_PAGE_SHIFT);
 		if (!r->from.unsynced && fusion_replicas(&r->from) > 1)
 			repair_replicas(r);
 	}

@@ -125,6 +125,62 @@ avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 	[ "$(sum 0)" != "$sum" ]
 }
 
+# What is in stripes of DATA+PARITY.
+computed() {
+	make_pool
+	model=
+	volume 0 16 "$@"
+	message set straggler_enter 1
+	message set straggler_exit 0
+	message set window_us 300000
+	random_to 0 0 4096 512k
+	message convert
+	sum=$(sum 0)
+	wait_for 20 all_windows_are 300000
+	for page in {0..63}; do
+		find_ssd $((page * 16))
+		[ "$ssd" -eq 7 ] || break
+	done
+	dmsetup message "ssd$ssd" 0 hold reads
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/late" bs=64k skip="$page" count=1 iflag=direct status=none 3>&- &
+	reader=$!
+	wait_for 20 unresponsive "$ssd"
+	before=$(counter avoided_reads)
+	[ "$(sum 0)" = "$sum" ]
+	[ "$(counter avoided_reads)" -gt $((before + 16)) ]
+	[ "$(held_count)" -eq 1 ]
+	# parts of blocks, and what is partly there and partly patched
+	random_to 0 $((page * 16 + 3)) 2 4k
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/block" bs=64k skip="$page" count=1 iflag=direct status=none
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/pages" bs=4k skip=$((page * 16)) count=16 iflag=direct status=none
+	cmp "$BATS_TEST_TMPDIR/block" "$BATS_TEST_TMPDIR/pages"
+	[ "$(held_count)" -eq 1 ]
+	dmsetup message "ssd$ssd" 0 release
+	wait "$reader"
+	wait_for 20 responsive "$ssd"
+	cmp -n 12288 "$BATS_TEST_TMPDIR/block" "$BATS_TEST_TMPDIR/late"
+	[ "$(counter recovered) $(counter repaired)" = "0 0" ]
+	parity_fits
+}
+@test "what only an unresponsive member has is computed" {
+	computed 3
+}
+@test "and so with two parities, while another member is missing" {
+	computed 3 2
+	message fail $(((ssd + 1) % 7))
+	dmsetup message "ssd$ssd" 0 hold reads
+	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k skip="$page" count=1 iflag=direct status=none 3>&- &
+	reader=$!
+	wait_for 20 unresponsive "$ssd"
+	# what is before the patch and what is behind it
+	before=$(held_count)
+	sum=$(sum 0)
+	[ "$(held_count)" -eq "$before" ]
+	dmsetup message "ssd$ssd" 0 release
+	wait "$reader"
+	[ "$(sum 0)" = "$sum" ]
+}
+
 @test "the background leaves an unresponsive member alone" {
 	background=auto
 	replicated
