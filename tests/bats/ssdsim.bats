@@ -436,6 +436,9 @@ written() {
 		"$BATS_TEST_TMPDIR/load")" = true ]
 	[ "$(jq '.devices[0].worst | length' "$BATS_TEST_TMPDIR/load")" -eq 400 ]
 	[ "$(jq '.devices[0].worst | max' "$BATS_TEST_TMPDIR/load")" = "$(jq .all.max "$BATS_TEST_TMPDIR/load")" ]
+	"$load" --seconds 2 --ramp 1.5 $dev:200:100:4.096:same >"$BATS_TEST_TMPDIR/load"
+	[ "$(jq '.all.ios > 60 and .all.ios < 140 and .all.ios * 4096 < .devices[0].write_bytes / 2 and
+		.devices[0].read.ios == 0' "$BATS_TEST_TMPDIR/load")" = true ]
 	dmsetup message ssdsim-test 0 time off
 	# errors are told
 	dmsetup message ssdsim-test 0 fail writes yes
@@ -445,7 +448,7 @@ written() {
 	echo "0,0,4096,X,0.1" >"$BATS_TEST_TMPDIR/trace"
 	run -1 "$load" --seconds 1 "$dev:spc:$BATS_TEST_TMPDIR/trace"
 	[[ "$output" == *"record 1"* ]]
-	for bad in "" $dev "$dev:1:2" "$dev:0:2:3" "$dev:1:101:3" "$dev:1:2:3:4" "$dev:msr:/nowhere" /nowhere:1:2:3; do
+	for bad in "" $dev "$dev:1:2" "$dev:0:2:3" "$dev:1:101:3" "$dev:1:2:3:4" "$dev:1:2:3same" "$dev:msr:/nowhere" /nowhere:1:2:3; do
 		run -2 "$load" "$bad"
 	done
 	run -2 "$load" --seconds 0 $dev:1:2:3

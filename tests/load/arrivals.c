@@ -37,8 +37,8 @@ void arrivals_draw(struct arrivals *a, const struct load *load, uint64_t size, d
 static uint32_t draw_bytes(struct arrivals *a)
 {
 	unsigned int of = draw(a) % 10;
-	double bytes = a->load.kb * 1000 * (of < 5 ? 0.4 : of < 8 ? 0.8 : 2.8);
-	uint32_t pages = bytes / LOAD_PAGE + 0.5;
+	double part = a->load.same ? 1 : of < 5 ? 0.4 : of < 8 ? 0.8 : 2.8;
+	uint32_t pages = a->load.kb * 1000 * part / LOAD_PAGE + 0.5;
 
 	return (pages ? pages : 1) * LOAD_PAGE;
 }

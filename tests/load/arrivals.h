@@ -27,6 +27,7 @@ struct load {
 	double iops;
 	unsigned int writes;	/* percent */
 	double kb;		/* 1000 bytes, in the mean */
+	bool same;		/* all are as large */
 };
 
 enum trace_format {

@@ -86,7 +86,7 @@ static void ended(struct run *run, const struct io_event *event, uint64_t now)
 
 	if (event->res != (int64_t)s->iocb.aio_nbytes)
 		failed(d, s->write ? "write" : "read", event->res < 0 ? -event->res : EIO);
-	if (latencies_add(&d->of[s->write], ns))
+	if (s->came_ns - run->start_ns >= d->ramp_ns && latencies_add(&d->of[s->write], ns))
 		failed(d, "latencies", ENOMEM);
 	if (at < DEVICE_TIMES && ns > d->worst_ns[at])
 		d->worst_ns[at] = ns;

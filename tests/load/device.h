@@ -19,6 +19,7 @@ struct device {
 	int fd;
 	uint64_t size;
 	struct arrivals arrivals;
+	uint64_t ramp_ns;		/* what comes before that is not counted */
 	/* the thread's */
 	pthread_t thread;
 	aio_context_t aio;

@@ -19,7 +19,7 @@
 
 static struct device devices[MAX_DEVICES];
 static struct {
-	double seconds, slower;
+	double seconds, ramp, slower;
 	uint64_t seed;
 	bool cdf;
 } opt = { .seconds = 10, .slower = 1, .seed = 1 };
@@ -33,10 +33,13 @@ static void usage(FILE *out)
 "on them is lost.  A LOAD is\n"
 "\n"
 "  IOPS:WRITES:KB     at random, so many a second, so many percent of them writes, of so\n"
-"                     many KB in the mean\n"
+"                     many KB in the mean, half of them smaller and a fifth larger\n"
+"  IOPS:WRITES:KB:same\n"
+"                     the same, all of so many KB, as whole pages\n"
 "  FORMAT:FILE        as a trace says: msr, spc or blktrace\n"
 "\n"
 "  --seconds N        for so long, and until the last has ended (10)\n"
+"  --ramp N           what comes in the first N seconds of these does not count (0)\n"
 "  --slower N         come N times slower (1)\n"
 "  --seed N           of what is random (1)\n"
 "  --cdf              with the distributions, and the longest I/O of each 400th of the time\n"
@@ -93,7 +96,9 @@ static void use_load(struct device *d, unsigned int number, const char *text)
 	struct load load;
 	int end = 0;
 
-	if (sscanf(text, "%lf:%u:%lf%n", &load.iops, &load.writes, &load.kb, &end) != 3 || text[end] ||
+	if (sscanf(text, "%lf:%u:%lf%n", &load.iops, &load.writes, &load.kb, &end) == 3)
+		load.same = !strcmp(text + end, ":same");
+	if (!end || (text[end] && !load.same) ||
 	    !(load.iops > 0 && load.iops < 1e9 && load.writes <= 100 && load.kb > 0 && load.kb <= 1400))
 		die("'%s' is no load: try --help", text);
 	arrivals_draw(&d->arrivals, &load, d->size, opt.slower, opt.seed * MAX_DEVICES + number);
@@ -110,6 +115,7 @@ static void use(struct device *d, unsigned int number, char *text)
 	*load++ = '\0';
 	if (device_open(d, text))
 		die("%s: %s", text, strerror(errno));
+	d->ramp_ns = opt.ramp * 1e9;
 	file = strchr(load, ':');
 	if (file)
 		*file = '\0';
@@ -204,6 +210,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "seconds", required_argument, NULL, 's' },
+		{ "ramp", required_argument, NULL, 'r' },
 		{ "slower", required_argument, NULL, 'l' },
 		{ "seed", required_argument, NULL, 'e' },
 		{ "cdf", no_argument, NULL, 'c' },
@@ -216,6 +223,7 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's': opt.seconds = positive("--seconds", optarg); break;
+		case 'r': opt.ramp = positive("--ramp", optarg); break;
 		case 'l': opt.slower = positive("--slower", optarg); break;
 		case 'e': opt.seed = positive("--seed", optarg); break;
 		case 'c': opt.cdf = true; break;

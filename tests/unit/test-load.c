@@ -58,6 +58,18 @@ static void seeds(void)
 	CHECK(other > 990, "%d", other);
 }
 
+static void same(void)
+{
+	static const struct load pages = { .iops = 100, .writes = 100, .kb = 4.096, .same = true };
+	struct arrival next;
+	struct arrivals a;
+	int i;
+
+	arrivals_draw(&a, &pages, SIZE, 1, 1);
+	for (i = 0; i < 100; i++)
+		CHECK(arrivals_next(&a, &next) == 1 && next.bytes == LOAD_PAGE && next.write, "%u", next.bytes);
+}
+
 /* A device smaller than an I/O. */
 static void small(void)
 {
@@ -200,6 +212,7 @@ int main(void)
 {
 	RUN(drawn);
 	RUN(seeds);
+	RUN(same);
 	RUN(small);
 	RUN(msr);
 	RUN(spc);
