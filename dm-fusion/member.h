@@ -205,9 +205,10 @@ static inline int fusion_member_pending(const struct fusion_member *m)
 }
 
 /*
- * What speaks against sending something to @m: what is pending; that it is unresponsive, more than
- * any of that; and most that it is out.
+ * What speaks against sending something to @m: what is pending; that it is silent, more than any of
+ * that; that it is unresponsive; and most that it is out.
  */
+#define FUSION_BURDEN_SILENT		(1 << 20)
 #define FUSION_BURDEN_UNRESPONSIVE	(1 << 24)
 #define FUSION_BURDEN_OUT		(1 << 27)
 
@@ -215,8 +216,10 @@ static inline int fusion_member_burden(const struct fusion_member *m)
 {
 	if (fusion_member_out(m))
 		return FUSION_BURDEN_OUT;
+	if (unlikely(READ_ONCE(m->pulse.unresponsive)))
+		return FUSION_BURDEN_UNRESPONSIVE + fusion_member_pending(m);
 	return fusion_member_pending(m) +
-		(unlikely(READ_ONCE(m->pulse.unresponsive)) ? FUSION_BURDEN_UNRESPONSIVE : 0);
+		(unlikely(fusion_pulse_silent(&m->pulse)) ? FUSION_BURDEN_SILENT : 0);
 }
 
 /*

@@ -8,6 +8,8 @@
 #define SLOTS_DEFAULT	10
 #define EXIT_PART	3		/* of what makes it unresponsive is what does not any more */
 #define NEVER		U32_MAX		/* so many stragglers there are not */
+#define NEVER_NS	S64_MAX
+#define SILENT_SLOTS	2
 #define PERIOD_MIN_NS	(100 * NSEC_PER_USEC)
 #define KNOWN_MIN	32		/* latencies; fewer are kept */
 
@@ -89,9 +91,11 @@ static void pulse_thresholds(struct fusion_pulse *p, const struct fusion_tunable
 {
 	u32 enter = READ_ONCE(t->straggler_enter), exit = READ_ONCE(t->straggler_exit);
 
+	WRITE_ONCE(p->silent_ns, div_u64(p->window_ns * SILENT_SLOTS, p->slots));
 	if (!READ_ONCE(t->monitor)) {
 		enter = NEVER;
 		exit = NEVER;
+		WRITE_ONCE(p->silent_ns, NEVER_NS);
 	} else if (!enter) {
 		enter = fusion_window_enter(p->per_s, p->window_ns);
 		exit = enter / EXIT_PART;
@@ -223,6 +227,8 @@ static void pulse_init(struct fusion_pulse *p, struct fusion_monitor *mon, u64 n
 	p->window_ns = fusion_window_ns(U64_MAX / 64, 0);
 	p->enter = NEVER;
 	p->exit = NEVER;
+	p->silent_ns = NEVER_NS;
+	p->answered = true;
 	fusion_slot_clock_set(&p->clock, now, div_u64(p->window_ns, p->slots));
 	p->tuned_ns = now;
 }

@@ -52,7 +52,7 @@ static inline u64 fusion_unresponsive_members(const struct fusion_monitor *mon)
 	return READ_ONCE(mon->unresponsive);
 }
 
-/* A read, or @write, has gone elsewhere as a member is unresponsive.  Any context. */
+/* A read, or @write, has gone elsewhere as a member is unresponsive, or silent.  Any context. */
 static inline void fusion_monitor_avoided(struct fusion_monitor *mon, bool write)
 {
 	atomic64_inc(&mon->avoided[write]);
@@ -65,7 +65,8 @@ static inline void fusion_monitor_avoided(struct fusion_monitor *mon, bool write
 static inline void fusion_monitor_chose(struct fusion_monitor *mon, int first, int chosen,
 					bool write)
 {
-	if (unlikely(first >= FUSION_BURDEN_UNRESPONSIVE && chosen < FUSION_BURDEN_UNRESPONSIVE))
+	if (unlikely(first >= FUSION_BURDEN_SILENT && first < FUSION_BURDEN_OUT &&
+		     chosen < FUSION_BURDEN_SILENT))
 		fusion_monitor_avoided(mon, write);
 }
 

@@ -92,7 +92,7 @@ static int find_room(const struct fusion_open *open, unsigned int d,
 	return -1;
 }
 
-/* Of two slots with room the less burdened; or of more, while members of these are unresponsive. */
+/* Of two slots with room the less burdened; or of more, while members of these are silent or worse. */
 static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			struct fusion_open *open, unsigned int pages,
 			struct room *room)
@@ -116,7 +116,7 @@ static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			least = burden;
 			*room = other;
 		}
-		if (likely(least < FUSION_BURDEN_UNRESPONSIVE))
+		if (likely(least < FUSION_BURDEN_SILENT))
 			break;
 	}
 	fusion_monitor_chose(s->monitor, of_first, least, true);

@@ -10,6 +10,9 @@
  *  - when an I/O is issued in a new slot, or a straggler comes back;
  *  - for members that neither of it happens to, by the monitor's timer.
  *
+ * Before that it is silent: it has been sent something, and has answered nothing since, for two slots.
+ * Who has a choice sees that, too, and takes another if that costs nothing: it may be wrong.
+ *
  * Flushes, discards and what commits write are not counted here: they take what they take.
  *
  * Cost: one clock reading and one compare-and-exchange when an I/O starts, another when it ends, on
@@ -35,10 +38,13 @@ struct fusion_pulse {
 	struct fusion_slot_clock clock;
 	u32 slots;			/* of the window */
 	u32 enter, exit;		/* stragglers: see fusion_unresponsive() */
+	u64 silent_ns;
 	bool unresponsive;		/* changed under the monitor's lock */
 
 	/* Written on every I/O: lines of the member's own. */
 	struct fusion_window window ____cacheline_aligned_in_smp;
+	u64 asked_ns;			/* when it was sent the first since it answered, */
+	bool answered;			/* and it has since */
 	u32 timed;			/* the last slot of which an I/O was */
 	struct fusion_latency latency[2];	/* of reads, and of writes */
 
@@ -72,6 +78,10 @@ static inline void fusion_pulse_start(struct fusion_pulse *p, struct fusion_beat
 {
 	u64 now = ktime_get_ns();
 
+	if (READ_ONCE(p->answered)) {
+		WRITE_ONCE(p->asked_ns, now);
+		WRITE_ONCE(p->answered, false);
+	}
 	beat->slot = fusion_slot(&p->clock, now);
 	beat->start_ns = 0;
 	if (!fusion_window_issue(&p->window, beat->slot))
@@ -83,12 +93,28 @@ static inline void fusion_pulse_start(struct fusion_pulse *p, struct fusion_beat
 	fusion_pulse_first(p, beat->slot);
 }
 
+/* Is it silent at @now?  Any context. */
+static inline bool fusion_pulse_silent_at(const struct fusion_pulse *p, u64 now)
+{
+	/* who has just asked may be seen to have asked when the one before did */
+	return !READ_ONCE(p->answered) &&
+		(s64)(now - READ_ONCE(p->asked_ns)) > (s64)READ_ONCE(p->silent_ns);
+}
+
+/* The same now; the clock is only read if it may be.  Any context. */
+static inline bool fusion_pulse_silent(const struct fusion_pulse *p)
+{
+	return !READ_ONCE(p->answered) && fusion_pulse_silent_at(p, ktime_get_ns());
+}
+
 /* It has ended.  Any context. */
 static inline void fusion_pulse_end(struct fusion_pulse *p, const struct fusion_beat *beat,
 				    bool write)
 {
 	s64 left;
 
+	if (!READ_ONCE(p->answered))
+		WRITE_ONCE(p->answered, true);
 	if (unlikely(fusion_window_end(&p->window, beat->slot, &left)))
 		fusion_pulse_back(p, left);
 	if (beat->start_ns)

@@ -154,7 +154,7 @@ int fusion_set_burden(struct fusion_space *s, const struct fusion_set *set,
 	return burden;
 }
 
-/* The less burdened of the next two sets, or while members of these are unresponsive, of more. */
+/* The less burdened of the next two sets, or while members of these are silent or worse, of more. */
 static unsigned int set_least(struct fusion_space *s, const struct fusion_open *open,
 			      unsigned int first, int *least)
 {
@@ -169,7 +169,7 @@ static unsigned int set_least(struct fusion_space *s, const struct fusion_open *
 			*least = burden;
 			chosen = j;
 		}
-		if (likely(*least < FUSION_BURDEN_UNRESPONSIVE))
+		if (likely(*least < FUSION_BURDEN_SILENT))
 			break;
 	}
 	fusion_monitor_chose(s->monitor, of_first, *least, true);

@@ -12,7 +12,7 @@
 #include "monitor.h"
 #include "spare.h"
 
-/* Draws to find a stripe of which no unresponsive member has a slot. */
+/* Draws to find a stripe of which no unresponsive, or no silent, member has a slot. */
 #define DRAW_TRIES	5
 
 /* ---- bands ---- */
@@ -532,22 +532,50 @@ void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 	fusion_band_use(b, -1);
 }
 
+/* The most that speaks against a member of @stripe that is not out: see fusion_member_burden(). */
+static int space_burden(struct fusion_space *s, struct fusion_class *class, u64 stripe)
+{
+	u8 members[FUSION_MAX_MEMBERS];
+	int burden, most = 0;
+	unsigned int i;
+
+	fusion_space_members(s, class, stripe, members);
+	for (i = 0; i < class->k; i++) {
+		burden = fusion_member_burden(&s->member[members[i]]);
+		if (likely(burden < FUSION_BURDEN_OUT))
+			most = max(most, burden);
+	}
+	return most;
+}
+
+/* Others instead of @stripe, until nothing like @burden speaks against it.  Its own. */
+static int space_draw_below(struct fusion_space *s, struct fusion_class *class, int burden,
+			    u64 *stripe)
+{
+	unsigned int tries;
+	int first, least;
+
+	first = space_burden(s, class, *stripe);
+	least = first;
+	for (tries = 1; least >= burden && tries < DRAW_TRIES; tries++) {
+		fusion_space_free_locked(s, *stripe);
+		*stripe = fusion_space_draw_locked(s, class);
+		if (*stripe == FUSION_NO_STRIPE)
+			break;
+		least = space_burden(s, class, *stripe);
+	}
+	fusion_monitor_chose(s->monitor, first, least, true);
+	return least;
+}
+
 u64 fusion_space_draw_responsive(struct fusion_space *s, struct fusion_class *class)
 {
-	u64 avoid = fusion_unresponsive_members(s->monitor), stripe;
-	u8 members[FUSION_MAX_MEMBERS];
-	unsigned int tries;
+	u64 stripe = fusion_space_draw_locked(s, class);
 
-	stripe = fusion_space_draw_locked(s, class);
-	for (tries = 1; unlikely(avoid) && tries < DRAW_TRIES && stripe != FUSION_NO_STRIPE; tries++) {
-		if (!(fusion_space_members(s, class, stripe, members) & avoid)) {
-			if (tries > 1)
-				fusion_monitor_avoided(s->monitor, true);
-			break;
-		}
-		fusion_space_free_locked(s, stripe);
-		stripe = fusion_space_draw_locked(s, class);
-	}
+	if (stripe != FUSION_NO_STRIPE &&
+	    unlikely(space_draw_below(s, class, FUSION_BURDEN_SILENT, &stripe) >=
+		     FUSION_BURDEN_UNRESPONSIVE))
+		space_draw_below(s, class, FUSION_BURDEN_UNRESPONSIVE, &stripe);
 	return stripe;
 }
 

@@ -306,7 +306,7 @@ bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
  * there is none.
  */
 u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class);
-/* The same, of those which have no slot on an unresponsive member, if one is soon found. */
+/* The same, of those which have no slot on an unresponsive, or silent, member, if one is soon found. */
 u64 fusion_space_draw_responsive(struct fusion_space *s, struct fusion_class *class);
 void fusion_space_free_locked(struct fusion_space *s, u64 stripe);
 

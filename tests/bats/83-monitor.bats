@@ -108,6 +108,30 @@ replicated() {
 many_stripes() { [ "$(counter large)" -ge 128 ]; }
 avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 
+@test "stripes are written elsewhere, too, while a member is silent" {
+	members=13
+	replicated
+	# it will not be unresponsive
+	message set straggler_enter 65535
+	before=$(counter avoided_writes)
+	write_held "$ssd"
+	wait_for 20 held 1
+	# two of ten slots of 300 ms, and the first that asks
+	for i in {1..40}; do
+		dd if=/dev/zero of=/dev/mapper/t-v0 bs=192k seek=$((i + 40)) count=1 oflag=direct status=none 3>&- &
+		pids+=($!)
+		sleep 0.05
+	done
+	[ "$(pulse "$ssd" 4)" -eq 0 ]
+	# without that 13 of 40; those of the first 60 ms, and one in 300
+	[ "$(held_count)" -le 5 ]
+	[ "$(counter avoided_writes)" -gt $((before + 3)) ]
+	dmsetup message "ssd$ssd" 0 release
+	wait "$writer" "${pids[@]}"
+	message convert
+	parity_fits
+}
+
 @test "the other replica is read while a member is unresponsive" {
 	replicated
 	sum=$(sum 0)
