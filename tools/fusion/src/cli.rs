@@ -3,8 +3,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_valid};
 
 use crate::settings::{self, Setting};
@@ -32,6 +34,18 @@ pub fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     }
     arguments.extend(given);
     arguments
+}
+
+/// Parses it, with what a global option and a command say together, which clap alone does not see.
+pub fn parse(given: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let cli = Cli::try_parse_from(arguments(given))?;
+    if let (true, Command::Top(TopArgs { once: false, .. })) = (cli.json, &cli.command) {
+        return Err(Cli::command().error(
+            ErrorKind::MissingRequiredArgument,
+            "of top, '--json' is for scripts: give '--once', too",
+        ));
+    }
+    Ok(cli)
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,6 +90,8 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Write what can be saved of damaged metadata anew
     Repair(RepairArgs),
+    /// Show what running pools do, again and again: members, volumes, space, background work
+    Top(TopArgs),
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),
     /// List the devices that carry a member's label
@@ -368,6 +384,18 @@ pub struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Name or uuid of the pool [default: all that are running]
+    pub pool: Option<String>,
+    /// Look so often, from 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// Show what is done in one interval, as text, or with --json in JSON, and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArgs {
     /// Name or uuid
     pub pool: String,
@@ -387,6 +415,14 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
+fn interval(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.1..=3600.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "an interval is a number of seconds from 0.1 to 3600".into())
+}
+
 fn block_sectors(text: &str) -> Result<u32, String> {
     let sectors = size::parse(text)? / SECTOR_BYTES;
     u32::try_from(sectors)
@@ -401,8 +437,6 @@ fn block_sectors(text: &str) -> Result<u32, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// The help of a command and of all below it.
@@ -439,6 +473,25 @@ mod tests {
         assert_eq!(of("/usr/sbin/fusion_check -q p"), "fusion check -q p");
         assert_eq!(of("fusion pool list"), "fusion pool list");
         assert_eq!(of("./x pool list"), "fusion pool list");
+    }
+
+    #[test]
+    fn top() {
+        let parse = |line: &str| parse(line.split(' ').map(OsString::from));
+        for bad in [
+            "fusion top --json",
+            "fusion --json top p",
+            "fusion top p q",
+            "fusion top --interval 0",
+            "fusion top --interval x",
+            "fusion top --interval nan",
+            "fusion top --interval 3601",
+        ] {
+            assert_eq!(parse(bad).unwrap_err().exit_code(), 2, "{bad}");
+        }
+        for good in ["fusion top", "fusion --json top p --once --interval 0.5"] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub struct Info {
     pub uuid: String,
     pub dev: DevNo,
     pub open_count: i32,
+    pub suspended: bool,
 }
 
 pub struct Dm(DM);
@@ -107,6 +108,7 @@ impl Dm {
                 uuid: info.uuid().map(ToString::to_string).unwrap_or_default(),
                 dev: info.device().into(),
                 open_count: info.open_count(),
+                suspended: info.flags().contains(DmFlags::DM_SUSPEND),
             })),
             Err(error) if errno(&error) == Some(libc::ENXIO) => Ok(None),
             Err(error) => Err(describe(&format!("cannot inspect {name}"), &error, None)),

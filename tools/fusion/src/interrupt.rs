@@ -34,17 +34,21 @@ fn mask(how: libc::c_int) {
     }
 }
 
-/// An error if a signal is waiting.
-pub fn check() -> Result<()> {
+/// Is a signal waiting?
+pub fn waiting() -> bool {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigpending initialises the set if it succeeds.
-    let waiting = unsafe {
+    unsafe {
         libc::sigpending(set.as_mut_ptr()) == 0
             && SIGNALS
                 .iter()
                 .any(|&signal| libc::sigismember(set.as_ptr(), signal) == 1)
-    };
-    if waiting {
+    }
+}
+
+/// An error if a signal is waiting.
+pub fn check() -> Result<()> {
+    if waiting() {
         bail!("interrupted: what had been done was undone");
     }
     Ok(())

@@ -43,18 +43,18 @@ mod start;
 mod status;
 #[cfg(test)]
 mod testing;
+mod top;
 mod usage;
 mod volumes;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use commands::metadata::Silent;
 
 fn main() -> ExitCode {
-    let Cli { json, command } = Cli::parse_from(cli::arguments(std::env::args_os()));
+    let Cli { json, command } =
+        cli::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let result = match command {
         Command::Pool(command) => commands::pool::run(command, json),
         Command::Volume(command) => commands::volume::run(command, json),
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         }
         Command::Restore(args) => commands::metadata::restore(&args, json),
         Command::Repair(args) => commands::metadata::repair(&args, json),
+        Command::Top(args) => commands::top::run(&args, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan { devices } => commands::scan::run(&devices, json),
     };

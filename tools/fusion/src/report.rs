@@ -18,6 +18,9 @@ use crate::running::Running;
 use crate::scan::Scan;
 use crate::status::{self, Mode, PoolStatus, Volume};
 
+/// A block of metadata, whatever the size of the pool's.
+pub const METADATA_BLOCK_BYTES: u64 = 4096;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -44,7 +47,7 @@ impl State {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MemberReport {
     pub index: usize,
     pub device: Option<String>,
@@ -54,7 +57,7 @@ pub struct MemberReport {
     pub errors: u64,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SpaceReport {
     pub total_bytes: u64,
     pub free_bytes: u64,
@@ -171,6 +174,23 @@ impl From<&Spec> for DeviceTable {
     }
 }
 
+impl SpaceReport {
+    pub fn new(status: &PoolStatus, block_bytes: u64) -> Self {
+        let space = &status.space;
+        Self {
+            total_bytes: space.total * block_bytes,
+            free_bytes: space.free * block_bytes,
+            replicated_bytes: space.replicated * block_bytes,
+            raid_bytes: space.raid * block_bytes,
+            dead_bytes: space.dead * block_bytes,
+            spare_bytes: space.spare * block_bytes,
+            reserve_bytes: status.counter("reserve") * block_bytes,
+            replica_area_bytes: status.counter("replica_area") * block_bytes,
+            replica_limit_bytes: status.counter("replica_limit") * block_bytes,
+        }
+    }
+}
+
 impl VolumeReport {
     pub fn new(pool: &Running, volume: &Volume) -> Self {
         Self {
@@ -195,10 +215,7 @@ impl PoolReport {
     pub fn new(dm: &Dm, pool: &Running, scan: Option<&Scan>) -> Result<Self> {
         let status = pool.status(dm)?;
         let place = place::of(dm, pool)?;
-        let mirror = match place {
-            Place::Mirror => mirror_health(dm, pool),
-            Place::Device { .. } => None,
-        };
+        let mirror = mirror_health(dm, pool, &place);
         // A failed pool may not answer.
         let volumes = match &status {
             Some(status) if status.mode != Mode::Failed => pool.volumes(dm)?,
@@ -229,9 +246,9 @@ impl PoolReport {
                 needs_check: status.as_ref().is_some_and(|status| status.needs_check),
                 transaction_id: status.as_ref().map_or(0, |status| status.transaction_id),
             },
-            space: status
-                .as_ref()
-                .map_or_else(SpaceReport::default, |status| space(status, block_bytes)),
+            space: status.as_ref().map_or_else(SpaceReport::default, |status| {
+                SpaceReport::new(status, block_bytes)
+            }),
             volumes: volumes
                 .iter()
                 .map(|volume| VolumeReport::new(pool, volume))
@@ -244,27 +261,11 @@ impl PoolReport {
 }
 
 fn blocks(status: Option<&PoolStatus>, count: impl Fn(&PoolStatus) -> u64) -> u64 {
-    const METADATA_BLOCK_BYTES: u64 = 4096;
     status.map_or(0, |status| count(status) * METADATA_BLOCK_BYTES)
 }
 
-fn space(status: &PoolStatus, block_bytes: u64) -> SpaceReport {
-    let space = &status.space;
-    SpaceReport {
-        total_bytes: space.total * block_bytes,
-        free_bytes: space.free * block_bytes,
-        replicated_bytes: space.replicated * block_bytes,
-        raid_bytes: space.raid * block_bytes,
-        dead_bytes: space.dead * block_bytes,
-        spare_bytes: space.spare * block_bytes,
-        reserve_bytes: status.counter("reserve") * block_bytes,
-        replica_area_bytes: status.counter("replica_area") * block_bytes,
-        replica_limit_bytes: status.counter("replica_limit") * block_bytes,
-    }
-}
-
 /// The worst of what the pool, its members and its metadata's mirror say.
-fn state_of(status: Option<&PoolStatus>, mirror: Option<&str>) -> State {
+pub fn state_of(status: Option<&PoolStatus>, mirror: Option<&str>) -> State {
     let Some(status) = status else {
         return State::Failed;
     };
@@ -278,13 +279,16 @@ fn state_of(status: Option<&PoolStatus>, mirror: Option<&str>) -> State {
     }
 }
 
-/// Of a pool that has one.
-fn mirror_health(dm: &Dm, pool: &Running) -> Option<String> {
+/// A letter for each leg of the metadata's mirror, if it is on one.
+pub fn mirror_health(dm: &Dm, pool: &Running, place: &Place) -> Option<String> {
+    let Place::Mirror = place else {
+        return None;
+    };
     let targets = dm.status(&names::metadata_name(&pool.name)).ok()?;
     status::parse_mirror_health(&targets.first()?.params)
 }
 
-fn member_reports(pool: &Running, status: Option<&PoolStatus>) -> Vec<MemberReport> {
+pub fn member_reports(pool: &Running, status: Option<&PoolStatus>) -> Vec<MemberReport> {
     let path = |device: DevNo| dm::path_of(device).unwrap_or_else(|_| device.to_string());
     pool.table
         .members
@@ -452,7 +456,7 @@ mod tests {
         let line = "rw - 1 1/2 128 queue_if_no_space synced 21 1 2 3 4 11 \
                     4 reads 1 reserve 5 replica_area 6 replica_limit 7 1 8:0 ok 0 0 0";
         let status = PoolStatus::parse(line).unwrap().unwrap();
-        let space = serde_json::to_value(space(&status, 1 << 16)).unwrap();
+        let space = serde_json::to_value(SpaceReport::new(&status, 1 << 16)).unwrap();
         for (name, blocks) in [
             ("total", 21),
             ("free", 1),

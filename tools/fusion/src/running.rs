@@ -26,13 +26,24 @@ pub struct Running {
 /// A volume's device.
 #[derive(Clone, Debug)]
 pub struct VolumeDevice {
+    /// What device-mapper calls it.
     pub name: String,
+    pub dev: DevNo,
     pub id: u32,
     pub sectors: u64,
 }
 
 /// All running pools, by name.
 pub fn all(dm: &Dm) -> Result<Vec<Running>> {
+    again(dm, std::iter::empty())
+}
+
+/// The same, for those who ask often: labels, on members that may hang, are not read again for
+/// the pools that they found `before`.
+pub fn again<'a>(
+    dm: &Dm,
+    before: impl Iterator<Item = &'a Running> + Clone,
+) -> Result<Vec<Running>> {
     let mut pools = Vec::new();
     let mut volumes = Vec::new();
     for (name, dev) in dm.list()? {
@@ -48,8 +59,11 @@ pub fn all(dm: &Dm) -> Result<Vec<Running>> {
                 continue;
             };
             let table = PoolTable::parse(&target.params)?;
+            let known = before
+                .clone()
+                .find(|pool| pool.dev == dev && pool.name == name);
             pools.push(Running {
-                uuid: uuid_of(&info, &table),
+                uuid: uuid_of(&info, &table, known),
                 name,
                 dev,
                 table,
@@ -58,7 +72,13 @@ pub fn all(dm: &Dm) -> Result<Vec<Running>> {
         } else if target.kind == VOLUME_TARGET {
             if let Some((pool, id)) = status::parse_volume_table(&target.params) {
                 let sectors = target.sectors;
-                volumes.push((pool, VolumeDevice { name, id, sectors }));
+                let device = VolumeDevice {
+                    name,
+                    dev,
+                    id,
+                    sectors,
+                };
+                volumes.push((pool, device));
             }
         }
     }
@@ -76,9 +96,12 @@ pub fn all(dm: &Dm) -> Result<Vec<Running>> {
 
 /// From the device's own uuid, or else from a member's label; nil if neither tells,
 /// as with pools that have no labels.
-fn uuid_of(info: &Info, table: &PoolTable) -> Uuid {
+fn uuid_of(info: &Info, table: &PoolTable, known: Option<&Running>) -> Uuid {
     if let Some((uuid, "pool")) = names::parse_dm_uuid(&info.uuid) {
         return uuid;
+    }
+    if let Some(known) = known {
+        return known.uuid;
     }
     table
         .members
@@ -99,10 +122,7 @@ fn uuid_on(dev: DevNo) -> Result<Option<Uuid>> {
 
 /// The running pool of this name or uuid, if there is one.
 pub fn find(dm: &Dm, key: &str) -> Result<Option<Running>> {
-    let uuid = Uuid::parse_str(key).ok();
-    Ok(all(dm)?
-        .into_iter()
-        .find(|pool| pool.name == key || Some(pool.uuid) == uuid))
+    Ok(all(dm)?.into_iter().find(|pool| pool.is(key)))
 }
 
 /// Like `find`, for those who need the pool.
@@ -114,6 +134,11 @@ pub fn need(dm: &Dm, key: &str) -> Result<Running> {
 }
 
 impl Running {
+    /// Is this its name or uuid?
+    pub fn is(&self, key: &str) -> bool {
+        self.name == key || Uuid::parse_str(key) == Ok(self.uuid)
+    }
+
     pub fn status(&self, dm: &Dm) -> Result<Option<PoolStatus>> {
         let targets = dm.status(&self.name)?;
         let target = targets
@@ -126,6 +151,26 @@ impl Running {
         let mut volumes = Volume::parse_all(&dm.message(&self.name, "volumes")?)?;
         volumes.sort_by_key(|volume| volume.id);
         Ok(volumes)
+    }
+
+    /// Those that have a device, as of the last commit, by the status of these: the message
+    /// `volumes` waits for a commit that is under way. None: the pool is in fail mode.
+    pub fn active_volumes(&self, dm: &Dm) -> Result<Option<Vec<Volume>>> {
+        let mut volumes = Vec::new();
+        for device in &self.devices {
+            // It may go while we look.
+            let Ok(targets) = dm.status(&device.name) else {
+                continue;
+            };
+            let Some(target) = targets.first() else {
+                continue;
+            };
+            match Volume::parse_status(device.id, target.sectors, &target.params)? {
+                Some(volume) => volumes.push(volume),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(volumes))
     }
 
     pub fn volume(&self, dm: &Dm, name: &str) -> Result<Volume> {

@@ -160,6 +160,78 @@ impl PoolStatus {
     }
 }
 
+/// Latencies of about the last seconds; None: there was no such I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    pub median_us: Option<u64>,
+    pub p99_us: Option<u64>,
+}
+
+impl Latency {
+    fn parse(fields: &mut Fields<'_>, what: &str) -> Result<Self> {
+        let mut next = || -> Result<Option<u64>> {
+            let us: u64 = fields.number(what)?;
+            Ok((us > 0).then_some(us))
+        };
+        Ok(Self {
+            median_us: next()?,
+            p99_us: next()?,
+        })
+    }
+}
+
+/// A line of the message `pulse`: how a member answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    pub member: usize,
+    pub unresponsive: bool,
+    /// I/Os that are older than its window.
+    pub stragglers: u64,
+    /// Times that it became unresponsive, and how long it was, since the pool was started.
+    pub spikes: u64,
+    pub spikes_us: u64,
+    pub read: Latency,
+    pub write: Latency,
+    pub window_us: u64,
+    /// Stragglers with which it becomes unresponsive; 0: it is not watched.
+    pub enter: u64,
+    pub ios_per_second: u64,
+}
+
+impl Pulse {
+    fn parse(line: &str) -> Result<Self> {
+        let mut fields = Fields::new(line);
+        let member = fields.number("member")?;
+        let unresponsive = fields.text("responsiveness")? == "unresponsive";
+        // Counted without a lock: it may be below zero for a moment.
+        let stragglers: i64 = fields.number("stragglers")?;
+        let spikes = fields.number("spikes")?;
+        let spikes_us = fields.number("time in spikes")?;
+        let read = Latency::parse(&mut fields, "read latency")?;
+        let write = Latency::parse(&mut fields, "write latency")?;
+        let window_us = fields.number("window")?;
+        let enter = fields.number("threshold")?;
+        let _exit: u64 = fields.number("threshold")?;
+        Ok(Self {
+            member,
+            unresponsive,
+            stragglers: stragglers.max(0).unsigned_abs(),
+            spikes,
+            spikes_us,
+            read,
+            write,
+            window_us,
+            enter,
+            ios_per_second: fields.number("I/Os a second")?,
+        })
+    }
+
+    /// Of all members, by number.
+    pub fn parse_all(answer: &str) -> Result<Vec<Self>> {
+        answer.lines().map(Self::parse).collect()
+    }
+}
+
 /// A line of the message `volumes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -186,6 +258,28 @@ impl Volume {
             tops: fields.number("tops")?,
             deleting: fields.text("state")? == "deleting",
         })
+    }
+
+    /// From the status of its device. None: the pool is in fail mode.
+    pub fn parse_status(id: u32, sectors: u64, line: &str) -> Result<Option<Self>> {
+        if line.trim() == "Fail" {
+            return Ok(None);
+        }
+        let mut fields = Fields::new(line);
+        let mapped_blocks = fields.number("mapped blocks")?;
+        let tops = fields.number("tops")?;
+        let data = fields.number("data slots")?;
+        let parity = fields.number("parity slots")?;
+        Ok(Some(Self {
+            id,
+            name: fields.text("volume name")?.to_owned(),
+            sectors,
+            data,
+            parity,
+            mapped_blocks,
+            tops,
+            deleting: false,
+        }))
     }
 
     pub fn parse_all(answer: &str) -> Result<Vec<Self>> {
@@ -368,6 +462,37 @@ mod tests {
         assert!(volumes[1].deleting);
         assert_eq!(Volume::parse_all("").unwrap(), []);
         assert!(Volume::parse_all("0 a 2048").is_err());
+    }
+
+    #[test]
+    fn volume_by_its_device() {
+        let volume = Volume::parse_status(7, 4096, "10 3 5 1 db more").unwrap();
+        assert_eq!(
+            volume,
+            Some(Volume::parse("7 db 4096 5 1 10 3 ok").unwrap())
+        );
+        assert_eq!(Volume::parse_status(7, 4096, "Fail").unwrap(), None);
+        assert!(Volume::parse_status(7, 4096, "10 3 5 1").is_err());
+    }
+
+    #[test]
+    fn pulse() {
+        let pulses = Pulse::parse_all(
+            "0 responsive -1 0 0 87 1200 0 0 1000 6 0 42000\n\
+             1 unresponsive 7 3 4500 90 9000 120 30000 20000 0 1 5 more\n",
+        )
+        .unwrap();
+        assert_eq!(pulses.len(), 2);
+        assert_eq!((pulses[0].member, pulses[0].stragglers), (0, 0));
+        assert_eq!(pulses[0].read.p99_us, Some(1200));
+        assert_eq!(pulses[0].write, Latency::default());
+        assert_eq!(pulses[0].ios_per_second, 42000);
+        assert!(pulses[1].unresponsive && pulses[1].enter == 0);
+        assert_eq!((pulses[1].spikes, pulses[1].spikes_us), (3, 4500));
+        assert_eq!(pulses[1].write.median_us, Some(120));
+        for line in ["", "0 responsive 1", "x responsive 0 0 0 0 0 0 0 0 0 0 0"] {
+            assert!(Pulse::parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]

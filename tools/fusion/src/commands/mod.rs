@@ -7,4 +7,5 @@ pub mod metadata;
 pub mod pool;
 pub mod scan;
 pub mod table;
+pub mod top;
 pub mod volume;
