@@ -20,7 +20,6 @@ without_udev() {
 	begin_udev
 }
 test_teardown() {
-	begin_udev
 	parameter map_cache_kb 65536
 }
 

@@ -24,7 +24,7 @@ read -r -a seeds <<<"${FUSION_SPOILED_SEEDS:-$(seq -s ' ' "$first" $((first + ro
 
 # All that is wrong is logged: not on the console, which would take longest.
 test_setup() {
-	# for good: it would read what is not right, and those that come after do without
+	# it would read what is not right
 	end_udev
 	expected_trouble='^device-mapper: (block manager|btree[a-z ]*|space map[a-z ]*|array): '
 	echo 3 >/proc/sys/kernel/printk

@@ -12,7 +12,7 @@ seed=${FUSION_SEED:-1}
 
 test_setup() {
 	[ -d $debug/failslab ] || skip "this kernel injects no faults"
-	# for good: the machine is this file's
+	# its reads would meet the faults
 	end_udev
 	only_ours 16
 	total=0

@@ -10,11 +10,9 @@
 
 bats_require_minimum_version 1.5.0
 
-repo=$(cd "$BATS_TEST_DIRNAME/.." && git rev-parse --show-toplevel 2>/dev/null) ||
-	repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+repo=${BASH_SOURCE[0]%/tests/bats/*}
 oracle=${ORACLE:-$repo/build/oracle/oracle}
 members_bytes=$repo/build/oracle/members
-
 
 # For the devices that tests make.  udev's rules would take most of a test's time:
 # the library makes the nodes.  But who has written to a device and closes it has udev look at
@@ -31,13 +29,15 @@ dm() {
 slow=1
 [[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=10
 
-# Those who make very many devices do without udev: it would be busy with them for minutes.
-udevd=/lib/systemd/systemd-udevd
-end_udev() { ! pgrep -x systemd-udevd >/dev/null || udevadm control --exit; }
-# Again, if there was one.
+# Those who make very many devices do without udev, which would be busy with them for minutes: until
+# begin_udev, at the latest until the test ends.
+udevd=/lib/systemd/systemd-udevd udev_ended=
+end_udev() {
+	! pgrep -x systemd-udevd >/dev/null || { udev_ended=1 && udevadm control --exit; }
+}
 begin_udev() {
-	pgrep -x systemd-udevd >/dev/null || [ ! -e /run/udev/control ] ||
-		$udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&-
+	[ -z "$udev_ended" ] || $udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&-
+	udev_ended=
 }
 
 # --- the kernel's log --------------------------------------------------------
@@ -116,6 +116,7 @@ teardown() {
 
 	test_teardown || result=1
 	clean_up || result=1
+	begin_udev || result=1
 	check_log || result=1
 	if [ $result -ne 0 ] || [ -z "${BATS_TEST_COMPLETED:-}" ]; then
 		echo "the kernel's log of this test:"
