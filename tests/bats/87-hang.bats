@@ -44,6 +44,20 @@ same() {
 		pids+=($!)
 	done
 }
+# same_until_held COUNT BLOCK...: the same, again and again until so many I/Os are held: where each goes
+# is drawn, so none may go there.  $writer of each BLOCK is its last.
+declare -gA writer
+same_until_held() {
+	local b count=$1
+	shift
+	until held "$count"; do
+		for b; do
+			[ -z "${writer[$b]:-}" ] || ended "${writer[$b]}" || continue
+			same "$b"
+			writer[$b]=${pids[-1]}
+		done
+	done
+}
 # large_write STRIPES BLOCKS: so many, one after the other, each a write of the blocks that it has data of.
 # What is left of a write would go to replicas.
 large_write() {
@@ -127,8 +141,7 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 	hang_volume 4
 	message set hang_ms 0
 	hang "$everything" "$turn"
-	same {0..23}
-	wait_for 20 held 2
+	same_until_held 2 {0..23}
 	message set hang_ms $ms
 	wait_for 20 states_are "$([ "$turn" -eq 0 ] && echo fooooooo || echo ofoooooo)"
 	log_has "what is under way on $(device "$turn")"
@@ -144,8 +157,7 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 @test "one write that never ends is found among others that do" {
 	hang_volume 4
 	hang writes 2
-	same {0..23}
-	wait_for 20 held 1
+	same_until_held 1 {0..23}
 	dmsetup message ssd2 0 keep
 	begin_load --time_based --runtime=200 --offset=2m --size=2m
 	wait_for 30 states_are oofooooo
@@ -165,8 +177,7 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 	message set hang_ms 20000
 	for pass in 1 2 3; do
 		hang "writes flushes" 2
-		same {0..15}
-		wait_for 20 held 1
+		same_until_held 1 {0..15}
 		sleep 7
 		release
 		all_end "${pids[@]}"
@@ -355,11 +366,10 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	hang_volume 8
 	message set hang_ms 0
 	hang writes 2
-	same {0..119}
-	wait_for 20 held 18
+	same_until_held 18 {0..119}
 	discards=()
 	for b in {0..119}; do
-		running "${pids[$b]}" || continue
+		running "${writer[$b]}" || continue
 		dm create "t-d$b" --table "0 128 linear /dev/mapper/t-v0 $((b * 128))"
 		blkdiscard -f "/dev/mapper/t-d$b" 2>/dev/null 3>&- &
 		pids+=($!)
@@ -388,12 +398,11 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	message set hang_ms 0
 	for b in {0..63}; do write $((b * 16)) 16; done
 	hang writes 2
-	same {0..31}
-	wait_for 20 held 3
+	same_until_held 3 {0..31}
 	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 bad 0 $((member_sectors / 8)); done
 	reads=0
 	for b in {0..31}; do
-		running "${pids[$b]}" || continue
+		running "${writer[$b]}" || continue
 		dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/half" bs=32k skip=$((b * 2 + 1)) count=1 iflag=direct \
 			status=none 3>&- &
 		pid=$!
@@ -500,8 +509,7 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 		dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$b" iflag=direct status=none 3>&- &
 		pids+=($!)
 	done
-	same {0..15}
-	wait_for 20 held 2
+	same_until_held 2 {0..15}
 	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
 	write 512 256
@@ -521,8 +529,7 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	hang_volume 4
 	message set hang_ms 600000
 	hang writes 2
-	same {0..15}
-	wait_for 20 held 1
+	same_until_held 1 {0..15}
 	message fail 2
 	message replace 2 3>&- &
 	pid=$!
