@@ -90,18 +90,19 @@ void fusion_pulse_took(struct fusion_pulse *p, bool write, u64 start_ns)
 static void pulse_thresholds(struct fusion_pulse *p, const struct fusion_tunables *t)
 {
 	u32 enter = READ_ONCE(t->straggler_enter), exit = READ_ONCE(t->straggler_exit);
+	u64 silent_ns = div_u64(p->window_ns * SILENT_SLOTS, p->slots);
 
-	WRITE_ONCE(p->silent_ns, div_u64(p->window_ns * SILENT_SLOTS, p->slots));
 	if (!READ_ONCE(t->monitor)) {
 		enter = NEVER;
 		exit = NEVER;
-		WRITE_ONCE(p->silent_ns, NEVER_NS);
+		silent_ns = NEVER_NS;
 	} else if (!enter) {
 		enter = fusion_window_enter(p->per_s, p->window_ns);
 		exit = enter / EXIT_PART;
 	}
 	WRITE_ONCE(p->enter, enter);
 	WRITE_ONCE(p->exit, min(exit, enter));
+	WRITE_ONCE(p->silent_ns, silent_ns);
 }
 
 /* As it is, while nothing is known. */

@@ -548,34 +548,28 @@ static int space_burden(struct fusion_space *s, struct fusion_class *class, u64 
 	return most;
 }
 
-/* Others instead of @stripe, until nothing like @burden speaks against it.  Its own. */
-static int space_draw_below(struct fusion_space *s, struct fusion_class *class, int burden,
-			    u64 *stripe)
-{
-	unsigned int tries;
-	int first, least;
-
-	first = space_burden(s, class, *stripe);
-	least = first;
-	for (tries = 1; least >= burden && tries < DRAW_TRIES; tries++) {
-		fusion_space_free_locked(s, *stripe);
-		*stripe = fusion_space_draw_locked(s, class);
-		if (*stripe == FUSION_NO_STRIPE)
-			break;
-		least = space_burden(s, class, *stripe);
-	}
-	fusion_monitor_chose(s->monitor, first, least, true);
-	return least;
-}
-
 u64 fusion_space_draw_responsive(struct fusion_space *s, struct fusion_class *class)
 {
 	u64 stripe = fusion_space_draw_locked(s, class);
+	unsigned int tries;
+	int first, most;
 
-	if (stripe != FUSION_NO_STRIPE &&
-	    unlikely(space_draw_below(s, class, FUSION_BURDEN_SILENT, &stripe) >=
-		     FUSION_BURDEN_UNRESPONSIVE))
-		space_draw_below(s, class, FUSION_BURDEN_UNRESPONSIVE, &stripe);
+	if (stripe == FUSION_NO_STRIPE)
+		return stripe;
+	first = space_burden(s, class, stripe);
+	most = first;
+	/* one without silent members, or then as long one without unresponsive ones */
+	for (tries = 1; tries < 2 * DRAW_TRIES - 1; tries++) {
+		if (likely(most < (tries < DRAW_TRIES ? FUSION_BURDEN_SILENT :
+				   FUSION_BURDEN_UNRESPONSIVE)))
+			break;
+		fusion_space_free_locked(s, stripe);
+		stripe = fusion_space_draw_locked(s, class);
+		if (stripe == FUSION_NO_STRIPE)
+			return stripe;
+		most = space_burden(s, class, stripe);
+	}
+	fusion_monitor_chose(s->monitor, first, most, true);
 	return stripe;
 }
 
