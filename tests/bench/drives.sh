@@ -18,31 +18,51 @@ use_drives 7
 # FusionRAID's table 3: microseconds to read and write a page, MB/s read and written.
 declare -A drive=([A]="50 60 550 500" [E]="36 37 560 280")
 
-# make_drives SLOWER [DRIVE [AGE]]: like that one (E), so many times slower; fresh or aged: with
+# tell_drives WORD...: that message, to all and the metadata's.
+tell_drives() {
+	local d
+
+	for d in "${members[@]}" "$meta"; do
+		dmsetup message "$d" 0 "$@"
+	done
+}
+
+# start_drives SLOWER [DRIVE [AGE]]: like that one (E), so many times slower; fresh or aged: with
 # spikes, else without.
-make_drives() {
-	local d slower=$1 speed message
+start_drives() {
+	local slower=$1 speed
 
 	read -ra speed <<<"${drive[${2:-E}]}"
-	message="time $((speed[0] * slower)) $((speed[1] * slower)) $((speed[2] / slower)) $((speed[3] / slower))"
-	[ -z "${3:-}" ] || message="drive $2 $3 $slower"
-	for d in "${members[@]}" "$meta"; do
-		# shellcheck disable=SC2086
-		dmsetup message "$d" 0 $message
-	done
+	if [ -n "${3:-}" ]; then
+		tell_drives drive "$2" "$3" "$slower"
+	else
+		tell_drives time $((speed[0] * slower)) $((speed[1] * slower)) $((speed[2] / slower)) $((speed[3] / slower))
+	fi
+}
+
+# make_drives SLOWER [DRIVE [AGE]]: the same, and they keep no data.
+make_drives() {
+	local d
+
+	start_drives "$@"
 	for d in "${members[@]}"; do
 		dmsetup message "$d" 0 keep_data no
 	done
 }
 
 # They take no time.
-stop_drives() {
-	local d
+stop_drives() { tell_drives time off; }
 
-	for d in "${members[@]}" "$meta"; do
-		dmsetup message "$d" 0 time off
-	done
+# stalls DRIVE...: how many of all, and microseconds of all, as JSON.
+stalls() {
+	local d
+	for d; do
+		dmsetup status "$d"
+	done | awk '{ n += $14 + $15; us += $17 } END { printf "[%d,%d]\n", n, us }'
 }
+
+# Busy, and in all, in the units of /proc/stat.
+cpu_time() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8, $2 + $3 + $4 + $5 + $6 + $7 + $8 }' /proc/stat; }
 
 # busy_us DEVICE...: how long they have been busy in sum, in microseconds.
 busy_us() {
@@ -78,10 +98,12 @@ start_pool() {
 	dmsetup create bench-pool --table "$table 1 unlabelled"
 }
 
-# start_volume MIB [DATA]: of stripes DATA+1 (5).
+# start_volume MIB [DATA [ID]]: bench-vID, of stripes DATA+1 (5); without an ID it is 0, and bench-v.
 start_volume() {
-	dmsetup message bench-pool 0 create_volume 0 v $(($1 << 11)) "${2:-5}" 1
-	dmsetup create bench-v --table "0 $(($1 << 11)) fusion /dev/mapper/bench-pool 0"
+	local id=${3:-0} name=v${3:-}
+
+	dmsetup message bench-pool 0 create_volume "$id" "$name" $(($1 << 11)) "${2:-5}" 1
+	dmsetup create "bench-$name" --table "0 $(($1 << 11)) fusion /dev/mapper/bench-pool $id"
 }
 
 stop_pool() {

@@ -11,6 +11,9 @@ declare -A system_title=(
 	[fusion-blind]="dm-fusion without monitor"
 )
 
+# point_file MIX SYSTEM: the name of its results, with % for each / of a trace's path.
+point_file() { echo "${1//\//%}:$2.json"; }
+
 # All mixes of four different loads, in a fixed order that spreads them: sets mixes.
 all_mixes() {
 	local a b c d n=${#workloads[@]}

@@ -15,11 +15,8 @@ declare -A workload=(
 )
 workloads=(YCSB-Load YCSB-A YCSB-B TPC-C TensorFlow VirtualDesktop Exchange Proxy)
 
-# In the virtual machine, in tests/bench (here): load is in its memory from now on, and nothing of it is looked for on a disk
-# that takes time of another kind.
-# shellcheck disable=SC2317
+# In the virtual machine, after drives.sh, of a script in $here: load is there, and in memory.
 use_load() {
 	# shellcheck disable=SC2154
-	cp "$here/../../build/load/load" /run/load
-	load() { /run/load "$@"; }
+	PATH=$here/../../build/load:$PATH in_memory load
 }

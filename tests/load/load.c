@@ -69,16 +69,20 @@ static double positive(const char *name, const char *text)
 	return n;
 }
 
-static int format_of(const char *name)
+/* Of a load that begins with one and a colon; -1: of none. */
+static int format_of(const char *load)
 {
 	static const char * const formats[] = {
 		[TRACE_MSR] = "msr", [TRACE_SPC] = "spc", [TRACE_BLKTRACE] = "blktrace",
 	};
 	unsigned int i;
+	size_t n;
 
-	for (i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (!strcmp(formats[i], name))
+	for (i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		n = strlen(formats[i]);
+		if (!strncmp(formats[i], load, n) && load[n] == ':')
 			return i;
+	}
 	return -1;
 }
 
@@ -107,7 +111,7 @@ static void use_load(struct device *d, unsigned int number, const char *text)
 /* DEVICE:LOAD */
 static void use(struct device *d, unsigned int number, char *text)
 {
-	char *load = strchr(text, ':'), *file;
+	char *load = strchr(text, ':');
 	int format;
 
 	if (!load)
@@ -116,14 +120,9 @@ static void use(struct device *d, unsigned int number, char *text)
 	if (device_open(d, text))
 		die("%s: %s", text, strerror(errno));
 	d->ramp_ns = opt.ramp * 1e9;
-	file = strchr(load, ':');
-	if (file)
-		*file = '\0';
 	format = format_of(load);
-	if (file)
-		*file = ':';
-	if (format >= 0 && file)
-		use_trace(d, format, file + 1);
+	if (format >= 0)
+		use_trace(d, format, strchr(load, ':') + 1);
 	else
 		use_load(d, number, load);
 }
