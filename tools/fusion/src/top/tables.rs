@@ -13,10 +13,18 @@ pub const POOR: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BO
 /// With so many columns there is room for what is not needed all the time.
 const WIDE: u16 = 104;
 
+/// Is it not used, or not any more?
+fn is_out(member: &MemberView) -> bool {
+    matches!(
+        member.report.state.as_str(),
+        "failed" | "failing" | "missing"
+    )
+}
+
 /// How bad it is; 0: all is well.
 fn trouble(member: &MemberView) -> u8 {
     match member.report.state.as_str() {
-        "failed" | "failing" | "missing" => 3,
+        _ if is_out(member) => 3,
         "ok" if member.unresponsive() => 2,
         "ok" if member.report.errors > 0 => 1,
         "ok" => 0,
@@ -27,11 +35,7 @@ fn trouble(member: &MemberView) -> u8 {
 
 /// One word for both what it is to the pool and how it answers.
 fn state(member: &MemberView) -> Cell {
-    let used = !matches!(
-        member.report.state.as_str(),
-        "failed" | "failing" | "missing"
-    );
-    let text = if used && member.unresponsive() {
+    let text = if !is_out(member) && member.unresponsive() {
         "unresponsive"
     } else {
         &member.report.state
