@@ -16,6 +16,7 @@ test_teardown() {
 # hang KINDS SSD...: these keep such I/O back, until release.
 hang() {
 	local kind i
+	hanging=("${@:2}")
 	for kind in $1; do
 		for i in "${@:2}"; do
 			dmsetup message "ssd$i" 0 hold "$kind"
@@ -35,27 +36,29 @@ hang_volume() {
 }
 
 # same BLOCK...: half of what is there is written once more, each as one of $pids, so that it is
-# known while that is under way.  Each goes to other SSDs.
+# known while that is under way, and as ${writer[BLOCK]}.  Each goes to other SSDs.
+declare -gA writer
 same() {
 	local b
 	for b; do
 		dd if="$model" of=/dev/mapper/t-v0 bs=32k count=1 skip=$((b * 2)) seek=$((b * 2)) oflag=direct \
 			conv=notrunc status=none 3>&- &
 		pids+=($!)
+		writer[$b]=$!
 	done
 }
-# same_until_held COUNT BLOCK...: the same, again and again until so many I/Os are held: where each goes
-# is drawn, so none may go there.  $writer of each BLOCK is its last.
-declare -gA writer
-same_until_held() {
-	local b count=$1
+# same_at_once COPIES BLOCK...: the same, and no SSD answers before all COPIES of all of them are under way.
+# So each SSD has its share of them, and those that hang keep it: one after the other they would avoid
+# an SSD that has something to do already.
+same_at_once() {
+	local i copies=$1 before
 	shift
-	until held "$count"; do
-		for b; do
-			[ -z "${writer[$b]:-}" ] || ended "${writer[$b]}" || continue
-			same "$b"
-			writer[$b]=${pids[-1]}
-		done
+	before=$(held_count)
+	hold writes
+	same "$@"
+	wait_for 20 held $((before + copies * $#))
+	for i in {0..7}; do
+		[[ " ${hanging[*]} " == *" $i "* ]] || dmsetup message "ssd$i" 0 release
 	done
 }
 # large_write STRIPES BLOCKS: so many, one after the other, each a write of the blocks that it has data of.
@@ -66,8 +69,8 @@ large_write() {
 	for ((i = 0; i < $1; i++)); do write $((i * $2 * 16)) $(($2 * 16)); done
 	[ "$before" = "$(counter new_top)/$(counter in_place)/$(counter new_patch)" ]
 }
-# until_two_hang COMMAND BLOCK...: COMMAND with one block after the other, until two I/Os hang; $last is
-# the last one then.
+# until_two_hang COMMAND BLOCK...: COMMAND, a read, with one block after the other, until two I/Os hang; $last
+# is the last one then.
 until_two_hang() {
 	local command=$1 before
 	shift
@@ -141,7 +144,8 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 	hang_volume 4
 	message set hang_ms 0
 	hang "$everything" "$turn"
-	same_until_held 2 {0..23}
+	same_at_once 2 {0..23}
+	held 2
 	message set hang_ms $ms
 	wait_for 20 states_are "$([ "$turn" -eq 0 ] && echo fooooooo || echo ofoooooo)"
 	log_has "what is under way on $(device "$turn")"
@@ -156,8 +160,11 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 # One of two copies at most of what is written goes there.
 @test "one write that never ends is found among others that do" {
 	hang_volume 4
+	message set hang_ms 0
 	hang writes 2
-	same_until_held 1 {0..23}
+	same_at_once 2 {0..23}
+	message set hang_ms $ms
+	held 1
 	dmsetup message ssd2 0 keep
 	begin_load --time_based --runtime=200 --offset=2m --size=2m
 	wait_for 30 states_are oofooooo
@@ -177,7 +184,8 @@ writes() { dmsetup status "ssd$1" | awk '{ print $6 }'; }
 	message set hang_ms 20000
 	for pass in 1 2 3; do
 		hang "writes flushes" 2
-		same_until_held 1 {0..15}
+		same_at_once 2 {0..15}
+		held 1
 		sleep 7
 		release
 		all_end "${pids[@]}"
@@ -366,7 +374,8 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	hang_volume 8
 	message set hang_ms 0
 	hang writes 2
-	same_until_held 18 {0..119}
+	same_at_once 2 {0..119}
+	held 18
 	discards=()
 	for b in {0..119}; do
 		running "${writer[$b]}" || continue
@@ -398,7 +407,8 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	message set hang_ms 0
 	for b in {0..63}; do write $((b * 16)) 16; done
 	hang writes 2
-	same_until_held 3 {0..31}
+	same_at_once 2 {0..31}
+	held 3
 	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 bad 0 $((member_sectors / 8)); done
 	reads=0
 	for b in {0..31}; do
@@ -486,8 +496,11 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 @test "compaction leaves what is being written to an SSD that hangs" {
 	hang_volume 8 4 2
 	large_write 32 4
+	message set hang_ms 0
 	hang writes 2
-	until_two_hang same {0..124..4}
+	same_at_once 3 {0..28..4}
+	held 2
+	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
 	# what is left of them is one block of each four
 	for b in {0..124..4}; do write $(((b + 1) * 16)) 48; done
@@ -509,7 +522,8 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 		dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$b" iflag=direct status=none 3>&- &
 		pids+=($!)
 	done
-	same_until_held 2 {0..15}
+	same_at_once 2 {0..15}
+	held 2
 	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
 	write 512 256
@@ -529,7 +543,8 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	hang_volume 4
 	message set hang_ms 600000
 	hang writes 2
-	same_until_held 1 {0..15}
+	same_at_once 2 {0..15}
+	held 1
 	message fail 2
 	message replace 2 3>&- &
 	pid=$!
