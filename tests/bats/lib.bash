@@ -30,13 +30,13 @@ slow=1
 [[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=10
 
 # Those who make very many devices do without udev, which would be busy with them for minutes: until
-# begin_udev, at the latest until the test ends.
+# begin_udev, at the latest until the test ends.  It stays, and bats would wait for it if it had its pipes.
 udevd=/lib/systemd/systemd-udevd udev_ended=
 end_udev() {
 	! pgrep -x systemd-udevd >/dev/null || { udev_ended=1 && udevadm control --exit; }
 }
 begin_udev() {
-	[ -z "$udev_ended" ] || $udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&-
+	[ -z "$udev_ended" ] || $udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&- 4>&-
 	udev_ended=
 }
 
