@@ -300,7 +300,8 @@ end_writes() {
 	fio --output-format=terse --direct=1 --ioengine=libaio --thread --rw=randwrite --bs=64k --iodepth=16 \
 		--time_based --runtime=60 --name=w --filename=/dev/mapper/t-v0 --output=/dev/null 3>&- &
 	writer=$!
-	for ((i = 0; i < 5; i++)); do
+	for ((i = 0; i < 3; i++)); do
+		wait_for 20 grouped_after "$(counter grouped)"
 		dm suspend --nolockfs t-v0
 		dm resume t-v0
 		dm suspend --noflush --nolockfs t-v0
@@ -308,11 +309,11 @@ end_writes() {
 	done
 	kill $writer
 	wait $writer || :
-	[ "$(counter grouped)" -gt 0 ]
 	dm remove --retry t-v0
 	message delete_volume 0
 	in_rw
 }
+grouped_after() { [ "$(counter grouped)" -gt "$1" ]; }
 
 @test "what was written in random order takes what RAID takes" {
 	make_pool
