@@ -13,7 +13,7 @@
  *
  * A member's dirty mark says that writes have completed on it since its last
  * flush began.  It is cleared before a flush is issued and set by every later
- * completion, so a write is flushed by the first flush issued after it
+ * completion, unless it had FUA, so a write is flushed by the first flush issued after it
  * completed.
  */
 #ifndef DM_FUSION_MEMBER_H
@@ -179,10 +179,13 @@ static inline bool fusion_member_end_read(struct fusion_member *m, const struct 
 	return likely(fusion_member_subtract(m, t) >= 0);
 }
 
-/* A write has ended, with success or not.  Any context. */
-static inline void fusion_member_end_write(struct fusion_member *m, const struct fusion_ticket *t)
+/* A write, @bio, has ended, with success or not.  Any context. */
+static inline void fusion_member_end_write(struct fusion_member *m, const struct fusion_ticket *t,
+					   const struct bio *bio)
 {
-	if (!READ_ONCE(m->dirty))
+	bool durable = unlikely(bio->bi_opf & REQ_FUA) && !bio->bi_status;
+
+	if (!durable && !READ_ONCE(m->dirty))
 		WRITE_ONCE(m->dirty, true);
 	/* the mark is visible before whoever waits for this write goes on */
 	smp_mb__before_atomic();

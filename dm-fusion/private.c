@@ -64,7 +64,7 @@ static void private_end_io(struct bio *bio)
 	if (!io->commit && fusion_write_aside(io->pool, m, bio))
 		return;
 	if (op_is_write(bio_op(bio)) && !io->commit)
-		fusion_member_end_write(m, &io->ticket);
+		fusion_member_end_write(m, &io->ticket, bio);
 	else
 		fusion_member_end(m, &io->ticket);
 	status = bio->bi_status;

@@ -183,7 +183,7 @@ static void mirror_end(struct bio *mirror)
 
 	if (fusion_write_aside(io->volume->pool, m->member, mirror))
 		return;
-	fusion_member_end_write(m->member, &m->ticket);
+	fusion_member_end_write(m->member, &m->ticket, mirror);
 	/* any of their errors will do */
 	if (unlikely(mirror->bi_status))
 		WRITE_ONCE(io->status, mirror->bi_status);
@@ -244,12 +244,22 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	return DM_MAPIO_REMAPPED;
 }
 
-/* FUA goes down only if no commit is needed to make the write findable. */
-static void write_needs_commit(struct fusion_io *io)
+/*
+ * With FUA it must be found again, too, at @place.  FUA goes down all the same, which saves the commit
+ * a flush of these members; if they take it: else each such write would be flushed by itself.
+ */
+static void write_needs_commit(struct fusion_io *io, const u64 *place)
 {
-	if (io->bio->bi_opf & REQ_FUA) {
-		io->bio->bi_opf &= ~REQ_FUA;
-		io->commit = true;
+	unsigned int i;
+
+	if (likely(!(io->bio->bi_opf & REQ_FUA)))
+		return;
+	io->commit = true;
+	for (i = 0; i <= io->volume->class->p; i++) {
+		struct fusion_member *m = fusion_member_at(io->volume->pool, place[i]);
+
+		if (!fusion_member_out(m) && !bdev_fua(m->bdev))
+			io->bio->bi_opf &= ~REQ_FUA;
 	}
 }
 
@@ -267,9 +277,9 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 					  FUSION_UPDATE_ENTRY, gfp);
 		if (r)
 			return r;
-		write_needs_commit(io);
+		write_needs_commit(io, t->place);
 	} else if (t->epoch > READ_ONCE(pool->epochs.durable)) {
-		write_needs_commit(io);
+		write_needs_commit(io, t->place);
 	}
 	fusion_count(pool, in_place);
 	return write_send(io, t->place, t->page);
@@ -317,9 +327,9 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 	}
 	io->patched = true;
 	io->generation = t->patched ? t->generation : pool->generation;
-	write_needs_commit(io);
-	fusion_count(pool, new_patch);
 	fusion_patch_slots(&io->patch, place);
+	write_needs_commit(io, place);
+	fusion_count(pool, new_patch);
 	return write_send(io, place, fusion_patch_at(&io->patch));
 }
 
@@ -392,7 +402,7 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 	io->patched = false;
 	io->top.mask = io->pages;
 	io->top.generation = pool->generation;
-	write_needs_commit(io);
+	write_needs_commit(io, io->top.place);
 	fusion_count(pool, new_top);
 	return write_send(io, io->top.place,
 			  fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
@@ -697,7 +707,7 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 			*status = io->bio->bi_status;
 		}
 		io->primary_done = true;
-		fusion_member_end_write(io->member, &io->ticket);
+		fusion_member_end_write(io->member, &io->ticket, io->bio);
 		if (!atomic_dec_and_test(&io->pending))
 			return DM_ENDIO_INCOMPLETE;
 	}
