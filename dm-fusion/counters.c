@@ -22,6 +22,8 @@ void fusion_counters_sum(struct fusion_pool *pool, struct fusion_counters *sum)
 		sum->new_patch += READ_ONCE(c->new_patch);
 		sum->discards += READ_ONCE(c->discards);
 		sum->flushes += READ_ONCE(c->flushes);
+		sum->hedged_writes += READ_ONCE(c->hedged_writes);
+		sum->hedges_won += READ_ONCE(c->hedges_won);
 	}
 }
 

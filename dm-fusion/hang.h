@@ -21,12 +21,13 @@
  *
  * When it is recorded, and nothing is sent to the member any more,
  *
- *  - I/O of our own memory is abandoned (private.h): large writes are answered, the
- *    background goes on with what else there is, as after any failure;
+ *  - I/O of our own memory is abandoned (private.h): large writes, and small ones to new
+ *    places (bounce.h), are answered, the background goes on with what else there is, as after
+ *    any failure;
  *  - reads of users stay under way, as the member may still write to their pages.  But they
  *    do not keep their places: their grace references are put for them.  When one ends at
  *    last, what it has read is not used: it is read from elsewhere (recover.c);
- *  - writes of users to replicas stay under way, too, as the member may still read their
+ *  - other writes of users to replicas stay under way, too, as the member may still read their
  *    pages, which are the user's to change when he is answered.  They keep their holds: who
  *    writes to the same pages waits, and so does a discard or a large write of the block, and
  *    who is to merge, compare or resync it.  Who is to convert or move it does not wait for

@@ -160,6 +160,8 @@ int fusion_discard_map(struct fusion_io *io);
 /* The clone of a read, or of a write, has ended: DM_ENDIO_*. */
 int fusion_read_end(struct fusion_io *io, blk_status_t *status);
 int fusion_write_end(struct fusion_io *io, blk_status_t *status);
+/* A write that was sent as copies (bounce.h) has ended.  Any context. */
+void fusion_write_done(struct fusion_io *io, blk_status_t status);
 
 /* ---- reads: read.c and recover.c ---- */
 

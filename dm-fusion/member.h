@@ -66,7 +66,10 @@ struct fusion_member {
 	atomic64_t background_bytes ____cacheline_aligned_in_smp;
 	u64 load_bytes;			/* of others, when last looked at */
 	atomic64_t errors;		/* pages that it could not read */
-	/* what is under way and may be abandoned: private.c */
+	/*
+	 * What is under way and may be abandoned: private.c.  A small write to a new place
+	 * takes it twice on each of its members, as often as it counts itself in @pending.
+	 */
 	spinlock_t private_lock;
 	struct list_head private;
 };

@@ -44,18 +44,21 @@ static bool pulse_turn(struct fusion_monitor *mon, struct fusion_pulse *p, s64 *
 static void pulse_judge(struct fusion_pulse *p, s64 stragglers)
 {
 	struct fusion_monitor *mon = p->monitor;
-	bool was = READ_ONCE(p->unresponsive), turned;
+	bool is = READ_ONCE(p->unresponsive), turned;
 	unsigned long flags;
 
-	if (likely(was == fusion_unresponsive(was, stragglers, READ_ONCE(p->enter),
-					      READ_ONCE(p->exit))))
+	if (likely(is == fusion_unresponsive(is, stragglers, READ_ONCE(p->enter),
+					     READ_ONCE(p->exit))))
 		return;
 	spin_lock_irqsave(&mon->lock, flags);
 	turned = pulse_turn(mon, p, &stragglers);
 	spin_unlock_irqrestore(&mon->lock, flags);
-	if (turned)
-		trace_fusion_responsive(member_of(p)->bdev, !READ_ONCE(p->unresponsive), stragglers,
-					READ_ONCE(p->window_ns));
+	if (!turned)
+		return;
+	is = READ_ONCE(p->unresponsive);
+	trace_fusion_responsive(member_of(p)->bdev, !is, stragglers, READ_ONCE(p->window_ns));
+	if (is && mon->tell)
+		mod_delayed_work(mon->tell_wq, mon->tell, 0);
 }
 
 /* Who starts an I/O in a new slot, and sees that the timer does not run, starts it. */
@@ -250,6 +253,13 @@ void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *membe
 	mon->timer.function = monitor_timer;
 	for (i = 0; i <= FUSION_MAX_MEMBERS; i++)
 		pulse_init(&member[i].pulse, mon, now);
+}
+
+void fusion_monitor_tell(struct fusion_monitor *mon, struct workqueue_struct *wq,
+			 struct delayed_work *work)
+{
+	mon->tell_wq = wq;
+	mon->tell = work;
 }
 
 void fusion_monitor_start(struct fusion_monitor *mon)

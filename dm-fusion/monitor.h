@@ -12,6 +12,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
 #include "member.h"
 #include "policy.h"
@@ -25,6 +26,9 @@ struct fusion_monitor {
 	u64 unresponsive;		/* members */
 	bool stopped;			/* the timer may not run any more */
 	bool armed;			/* it does */
+	/* Constant while it runs: to be queued when a member has become unresponsive; NULL: nothing. */
+	struct workqueue_struct *tell_wq;
+	struct delayed_work *tell;
 
 	struct hrtimer timer ____cacheline_aligned_in_smp;
 	spinlock_t lock;		/* of members becoming unresponsive, or responsive */
@@ -38,6 +42,9 @@ struct fusion_monitor {
 /* For @member, of which those after the first @count are not looked at. */
 void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *member,
 			 unsigned int count, const struct fusion_tunables *tunables);
+/* Before it is started: queue @work whenever a member has become unresponsive. */
+void fusion_monitor_tell(struct fusion_monitor *mon, struct workqueue_struct *wq,
+			 struct delayed_work *work);
 void fusion_monitor_start(struct fusion_monitor *mon);
 /* No I/O is under way.  Sleeps. */
 void fusion_monitor_stop(struct fusion_monitor *mon);

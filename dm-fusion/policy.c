@@ -33,6 +33,7 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		.hang_ms = 60000,
 		.patch_percent = 1,
 		.monitor = 1,
+		.hedge = 1,
 		.window_slots = 10,
 	};
 }

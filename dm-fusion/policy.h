@@ -28,6 +28,7 @@ struct fusion_tunables {
 	u32 window_slots;
 	u32 straggler_enter;	/* 0: by itself, and so straggler_exit */
 	u32 straggler_exit;
+	u32 hedge;		/* more I/O, within limits, to wait less: budget.h */
 	u32 write_select;	/* enum fusion_select, and the bias: selection.h */
 	u32 rmw_bias;
 };

@@ -65,7 +65,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("46 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu rebuilt %llu rebuild_todo %llu degraded %u scrub_blocks %llu scrub_at %u scrub_end %u journal_records %llu spikes %llu avoided_reads %llu avoided_writes %llu ",
+	DMEMIT("48 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu rebuilt %llu rebuild_todo %llu degraded %u scrub_blocks %llu scrub_at %u scrub_end %u journal_records %llu spikes %llu avoided_reads %llu avoided_writes %llu hedged_writes %llu hedges_won %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       atomic64_read(&pool->converted.done),
@@ -101,7 +101,8 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       pool->space.band_count, READ_ONCE(pool->journal_records),
 	       fusion_monitor_spikes(&pool->monitor),
 	       atomic64_read(&pool->monitor.avoided[0]),
-	       atomic64_read(&pool->monitor.avoided[1]));
+	       atomic64_read(&pool->monitor.avoided[1]),
+	       c.hedged_writes, c.hedges_won);
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)
 		DMEMIT(" %s %s %d %lld %llu", fusion_pool_table_name(t, i),

@@ -40,6 +40,8 @@ struct fusion_counters {
 	u64 new_patch;
 	u64 discards;
 	u64 flushes;
+	u64 hedged_writes;
+	u64 hedges_won;
 };
 
 #define FUSION_NO_BLOCK		(~0ULL)
@@ -253,6 +255,14 @@ struct fusion_passdown {
 	u64 ranges, blocks;		/* passed down */
 };
 
+/* budget.c */
+struct fusion_budget {
+	spinlock_t lock;
+	u64 seen;			/* I/Os of users, when last looked at */
+	u64 saved;			/* I/Os that nothing has been taken for */
+	unsigned long refused;		/* last, in jiffies */
+};
+
 struct fusion_pool {
 	/* Constant while I/O runs. */
 	u32 block_sectors;
@@ -273,7 +283,7 @@ struct fusion_pool {
 	struct workqueue_struct *recover_wq;	/* reads that failed: they wait for I/O and holds */
 	struct workqueue_struct *send_wq;	/* submits what a member may not take: private.h */
 	struct bio_set bios;
-	struct bio_set private_bios;
+	struct bio_set private_bios, try_bios;
 	struct fusion_stripe_pool large_pool[FUSION_MAX_CLASSES];
 	bool error_if_no_space;
 
@@ -295,6 +305,9 @@ struct fusion_pool {
 	struct fusion_failures failures;
 	struct fusion_hangs hang;
 	struct fusion_monitor monitor;
+	struct fusion_budget budget;
+	struct delayed_work hedge_work;
+	atomic_t bounced_again;		/* writes with two attempts that have not ended: bounce.h */
 	/* record.c; under the commit mutex */
 	struct page *record;
 	u64 states_committed;		/* generation of those in the last commit */

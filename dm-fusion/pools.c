@@ -6,9 +6,11 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "budget.h"
 #include "commit.h"
 #include "compact.h"
 #include "hang.h"
+#include "hedge.h"
 #include "io.h"
 #include "journal.h"
 #include "mode.h"
@@ -269,6 +271,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 		r = -ENOMEM;
 		goto bad_counters;
 	}
+	fusion_budget_init(pool);
+	fusion_hedge_init(pool);
 	r = fusion_reclaim_init(pool);
 	if (r)
 		goto bad_reclaim;
@@ -505,6 +509,7 @@ static void pool_settle(struct fusion_pool *pool)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
 
+	fusion_hedge_stop(pool);
 	fusion_reclaim_stop(pool);
 	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);

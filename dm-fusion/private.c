@@ -73,10 +73,9 @@ static void private_end_io(struct bio *bio)
 	end(owner, status, false);
 }
 
-struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t opf,
-					  fusion_private_end_fn end, void *owner)
+static struct fusion_private *private_init(struct bio *bio, struct fusion_pool *pool,
+					   fusion_private_end_fn end, void *owner)
 {
-	struct bio *bio = bio_alloc_bioset(NULL, 1, opf, GFP_NOIO, &pool->private_bios);
 	struct fusion_private *io = container_of(bio, struct fusion_private, bio);
 
 	INIT_LIST_HEAD(&io->list);
@@ -86,6 +85,22 @@ struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t op
 	io->commit = false;
 	io->abandoned = false;
 	return io;
+}
+
+struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t opf,
+					  fusion_private_end_fn end, void *owner)
+{
+	return private_init(bio_alloc_bioset(NULL, 1, opf, GFP_NOIO, &pool->private_bios),
+			    pool, end, owner);
+}
+
+struct fusion_private *fusion_private_try(struct fusion_pool *pool, blk_opf_t opf,
+					  fusion_private_end_fn end, void *owner)
+{
+	struct bio *bio = bio_alloc_bioset(NULL, 1, opf, GFP_NOWAIT | __GFP_NOWARN,
+					   &pool->try_bios);
+
+	return bio ? private_init(bio, pool, end, owner) : NULL;
 }
 
 /* May who submits it wait?  A flush of a device without a cache the block layer itself answers. */
@@ -147,6 +162,8 @@ static void private_send(struct work_struct *work)
 
 void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 {
+	unsigned long flags;
+
 	bio_set_dev(&io->bio, m->bdev);
 	io->bio.bi_end_io = private_end_io;
 	io->member = m;
@@ -155,9 +172,9 @@ void fusion_private_submit(struct fusion_private *io, struct fusion_member *m)
 	else
 		fusion_member_start_data(m, &io->ticket, op_is_write(bio_op(&io->bio)));
 	/* before it is seen whether @m is out: either that is seen, or this is abandoned */
-	spin_lock_irq(&m->private_lock);
+	spin_lock_irqsave(&m->private_lock, flags);
 	list_add_tail(&io->list, &m->private);
-	spin_unlock_irq(&m->private_lock);
+	spin_unlock_irqrestore(&m->private_lock, flags);
 	/* a record also to one that is out, and is used again when it has that */
 	if (!io->commit) {
 		fusion_member_submit(m, &io->bio);
@@ -177,6 +194,18 @@ static struct fusion_private *private_next(struct fusion_member *m, bool commit)
 		if (!commit || io->commit)
 			return io;
 	return NULL;
+}
+
+void fusion_private_walk(struct fusion_member *m, fusion_private_end_fn end,
+			 void (*fn)(void *owner, void *arg), void *arg)
+{
+	struct fusion_private *io;
+
+	spin_lock_irq(&m->private_lock);
+	list_for_each_entry(io, &m->private, list)
+		if (io->end == end)
+			fn(io->owner, arg);
+	spin_unlock_irq(&m->private_lock);
 }
 
 void fusion_private_abandon(struct fusion_member *m, bool commit)
@@ -216,12 +245,24 @@ int fusion_private_init(struct fusion_pool *pool)
 	r = bioset_init(&pool->private_bios, PRIVATE_RESERVE,
 			offsetof(struct fusion_private, bio), BIOSET_NEED_BVECS);
 	if (r)
-		destroy_workqueue(pool->send_wq);
+		goto bad_bios;
+	/* apart, so that those who cannot do without have the reserve for themselves */
+	r = bioset_init(&pool->try_bios, 1, offsetof(struct fusion_private, bio),
+			BIOSET_NEED_BVECS);
+	if (r)
+		goto bad_try;
+	return 0;
+
+bad_try:
+	bioset_exit(&pool->private_bios);
+bad_bios:
+	destroy_workqueue(pool->send_wq);
 	return r;
 }
 
 void fusion_private_exit(struct fusion_pool *pool)
 {
 	destroy_workqueue(pool->send_wq);
+	bioset_exit(&pool->try_bios);
 	bioset_exit(&pool->private_bios);
 }

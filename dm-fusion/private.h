@@ -63,12 +63,23 @@ void fusion_private_exit(struct fusion_pool *pool);
 struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t opf,
 					  fusion_private_end_fn end, void *owner);
 
+/* The same at once, of what has another way.  NULL: there is no memory.  Any context. */
+struct fusion_private *fusion_private_try(struct fusion_pool *pool, blk_opf_t opf,
+					  fusion_private_end_fn end, void *owner);
+
 /*
  * Submit it to @m; it is gone then.  A write that fails is put aside until it is known that
  * @m has failed (failure.h), unless it is a commit's, who sees to errors.  That is submitted
  * even if @m is out, and by a worker.
  */
 void fusion_private_submit(struct fusion_private *io, struct fusion_member *m);
+
+/*
+ * Call @fn with @arg and each owner of I/O that is under way on @m and ends with @end: before that is
+ * called, and with interrupts off.
+ */
+void fusion_private_walk(struct fusion_member *m, fusion_private_end_fn end,
+			 void (*fn)(void *owner, void *arg), void *arg);
 
 /* Abandon all that is under way on @m, which is out; or @commit: what is of commits. */
 void fusion_private_abandon(struct fusion_member *m, bool commit);

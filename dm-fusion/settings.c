@@ -34,6 +34,7 @@ static const struct {
 	TUNABLE(window_slots, FUSION_WINDOW_SLOTS_MAX),
 	TUNABLE(straggler_enter, FUSION_CELL_MAX),
 	TUNABLE(straggler_exit, FUSION_CELL_MAX),
+	TUNABLE(hedge, 1),
 #undef TUNABLE
 };
 

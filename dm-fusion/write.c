@@ -28,6 +28,7 @@
  * replicas may differ: the top is marked for resync, first.
  */
 #include "absorb.h"
+#include "bounce.h"
 #include "commit.h"
 #include "io.h"
 #include "mode.h"
@@ -244,6 +245,13 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	return DM_MAPIO_REMAPPED;
 }
 
+/* The same to a place that is new: of a small write from a copy, which may go to another, too. */
+static int write_send_new(struct fusion_io *io, const u64 *place, unsigned int page)
+{
+	return likely(fusion_bounce_send(io, place, page)) ? DM_MAPIO_SUBMITTED :
+		write_send(io, place, page);
+}
+
 /*
  * With FUA it must be found again, too, at @place.  FUA goes down all the same, which saves the commit
  * a flush of these members; if they take it: else each such write would be flushed by itself.
@@ -330,7 +338,7 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 	fusion_patch_slots(&io->patch, place);
 	write_needs_commit(io, place);
 	fusion_count(pool, new_patch);
-	return write_send(io, place, fusion_patch_at(&io->patch));
+	return write_send_new(io, place, fusion_patch_at(&io->patch));
 }
 
 /* The patches of the block become a top; then the write goes there. */
@@ -404,8 +412,8 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 	io->top.generation = pool->generation;
 	write_needs_commit(io, io->top.place);
 	fusion_count(pool, new_top);
-	return write_send(io, io->top.place,
-			  fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
+	return write_send_new(io, io->top.place,
+			      fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
 }
 
 /* ---- the path ---- */
@@ -691,6 +699,41 @@ static void write_record(struct fusion_io *io)
 	fusion_commit_soon(pool);
 }
 
+/* All replicas are written, or *@status says why not.  False: the clone is ended later. */
+static bool write_finish(struct fusion_io *io, blk_status_t *status)
+{
+	struct fusion_pool *pool = io->volume->pool;
+
+	io->kind = FUSION_IO_OTHER;
+	if (io->update.chunk) {
+		if (!*status)
+			write_record(io);
+		else
+			fusion_update_cancel(&pool->map, &io->update);
+	}
+	if (io->set) {
+		/* a set that closes is recorded, even if the write is not */
+		if (fusion_set_put(&pool->space, io->set))
+			fusion_commit_soon(pool);
+	} else if (unlikely(*status)) {
+		io->status = *status;
+		fusion_defer(io, pool->io_wq, write_failed_work);
+		return false;
+	}
+	fusion_unhold(io);
+	if (unlikely(io->commit) && !*status) {
+		fusion_commit_then_end(pool, io->bio);
+		return false;
+	}
+	return true;
+}
+
+void fusion_write_done(struct fusion_io *io, blk_status_t status)
+{
+	if (likely(write_finish(io, &status)))
+		fusion_end(io->bio, status);
+}
+
 /*
  * The clone ends first when the primary has its copy, and, if a mirror's is
  * not there yet, again when the last one is.
@@ -713,27 +756,5 @@ int fusion_write_end(struct fusion_io *io, blk_status_t *status)
 	}
 	if (!*status)
 		*status = io->status;
-
-	io->kind = FUSION_IO_OTHER;
-	if (io->update.chunk) {
-		if (!*status)
-			write_record(io);
-		else
-			fusion_update_cancel(&pool->map, &io->update);
-	}
-	if (io->set) {
-		/* a set that closes is recorded, even if the write is not */
-		if (fusion_set_put(&pool->space, io->set))
-			fusion_commit_soon(pool);
-	} else if (unlikely(*status)) {
-		io->status = *status;
-		fusion_defer(io, pool->io_wq, write_failed_work);
-		return DM_ENDIO_INCOMPLETE;
-	}
-	fusion_unhold(io);
-	if (unlikely(io->commit) && !*status) {
-		fusion_commit_then_end(pool, io->bio);
-		return DM_ENDIO_INCOMPLETE;
-	}
-	return DM_ENDIO_DONE;
+	return write_finish(io, status) ? DM_ENDIO_DONE : DM_ENDIO_INCOMPLETE;
 }

@@ -5,24 +5,15 @@
 source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/patches.bash
 source "$BATS_TEST_DIRNAME/patches.bash"
+# shellcheck source=tests/bats/monitor.bash
+source "$BATS_TEST_DIRNAME/monitor.bash"
 
 test_setup() {
 	monitor=on
 }
 
-# pulse MEMBER FIELD: of what is known of it (the first: its number).
-pulse() { message pulse | awk -v i="$1" -v f="$2" '$1 == i { print $f }'; }
-# of members on that SSD one is
-unresponsive() { message pulse | awk -v i="$1" '$1 % 8 == i && $2 == "unresponsive" { n++ } END { exit !n }'; }
-responsive() { ! unresponsive "$1"; }
 # ios MEMBER: reads and writes that its SSD has done.
 ios() { dmsetup status "ssd$1" | awk '{ print $5 + $6 }'; }
-
-# They are set one after the other, while there is I/O.
-all_windows_are() {
-	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 iflag=direct status=none
-	[ "$(message pulse | awk '{ print $10 }' | sort -u)" = "$1" ]
-}
 
 # write_held MEMBER: it is sent a write of the volume's first block, of which it has a replica, and
 # does not answer.  Sets $writer.
@@ -47,12 +38,8 @@ unstuck() {
 replicated() {
 	make_pool
 	volume 0 64 3
-	message set straggler_enter 1
-	message set straggler_exit 0
-	# this machine has spikes, too
-	message set window_us 300000
 	random_to 0 0 16
-	wait_for 20 all_windows_are 300000
+	one_straggler
 	find_ssd 0
 	# ssd7 has the metadata, too; and others may have two members
 	while [ "$ssd" -eq 7 ] || [ $((ssd + 8)) -lt "$members" ]; do
@@ -153,13 +140,10 @@ computed() {
 	make_pool
 	model=
 	volume 0 16 "$@"
-	message set straggler_enter 1
-	message set straggler_exit 0
-	message set window_us 300000
 	random_to 0 0 4096 512k
 	message convert
 	sum=$(sum 0)
-	wait_for 20 all_windows_are 300000
+	one_straggler
 	for page in {0..63}; do
 		find_ssd $((page * 16))
 		[ "$ssd" -eq 7 ] || break

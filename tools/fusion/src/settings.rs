@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -28,6 +28,7 @@ const NAMES: [&str; 18] = [
     "window_slots",
     "straggler_enter",
     "straggler_exit",
+    "hedge",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,201 @@
+#!/usr/bin/env bats
+# Small writes that an unresponsive member holds up are sent once more, elsewhere.
+
+# shellcheck source=tests/bats/lib.bash
+source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/patches.bash
+source "$BATS_TEST_DIRNAME/patches.bash"
+# shellcheck source=tests/bats/power.bash
+source "$BATS_TEST_DIRNAME/power.bash"
+# shellcheck source=tests/bats/monitor.bash
+source "$BATS_TEST_DIRNAME/monitor.bash"
+
+test_setup() {
+	monitor=on
+	# a band has enough stripes without one of them
+	members=13
+	writers=() mib=16
+}
+
+# IOS of users before: one hedge for each 20 of them, and there may be no more.
+hedging() {
+	one_straggler
+	dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count="$1" iflag=direct status=none
+}
+within_budget() {
+	local ios
+	ios=$(($(counter reads) + $(counter in_place) + $(counter new_top) + $(counter new_patch) + $(counter large)))
+	[ $(($(counter hedged_writes) * 20)) -le "$ios" ]
+}
+
+# write_at PAGE PAGES: of $model, in the background, as one of $writers.
+write_at() {
+	dd if="$model" of=/dev/mapper/t-v0 bs=$(($2 << 12)) skip=$(($1 << 12)) seek=$(($1 << 12)) count=1 \
+		iflag=skip_bytes oflag=direct,seek_bytes status=none 3>&- &
+	writers+=($!)
+}
+# hold_up FIRST PAGES: such a write in one block after the other, until SSD 5, which has one member and
+# answers no writes, is unresponsive for one of them; the next would be at page $next.
+hold_up() {
+	next=$1
+	dmsetup message ssd5 0 hold writes
+	until unresponsive 5; do
+		[ "$next" -lt $((mib << 8)) ]
+		write_at "$next" "$2"
+		next=$((next + 16))
+	done
+}
+# What there is of the model from page $1 to page $2.
+same_as_model() {
+	cmp <(dd if="$model" bs=4k skip="$1" count=$(($2 - $1)) status=none) \
+		<(dd if=/dev/mapper/t-v0 bs=4k skip="$1" count=$(($2 - $1)) iflag=direct status=none)
+}
+hedged() { [ "$(counter hedged_writes)" -ge "$1" ]; }
+
+# empty_volume: with a block that is there, and what it is to be in $model.
+empty_volume() {
+	make_pool
+	volume 0 $mib 3
+	random_to 0 0 16
+	model=$BATS_TEST_TMPDIR/model
+	random $((mib << 8)) >"$model"
+}
+
+@test "a write of a new block is answered though a member of it is not" {
+	empty_volume
+	hedging 400
+	hold_up 1024 4
+	# none is left, and the SSD has them still
+	all_end "${writers[@]}"
+	[ "$(held_count)" -ge 1 ]
+	[ "$(counter hedged_writes)" -ge 1 ]
+	[ "$(counter hedges_won)" -ge 1 ]
+	within_budget
+	for ((page = 1024; page < next; page += 16)); do
+		same_as_model $page $((page + 4))
+	done
+	# what comes at last is nowhere to be seen
+	release
+	wait_for 20 responsive 5
+	message convert
+	for ((page = 1024; page < next; page += 16)); do
+		same_as_model $page $((page + 4))
+	done
+	parity_fits
+}
+
+@test "so is a patch" {
+	member_sectors=$((64 << 11)) percent=20
+	raid_volume $mib
+	hedging 400
+	random $((mib << 8)) >"$model"
+	hold_up 0 1
+	all_end "${writers[@]}"
+	[ "$(held_count)" -ge 1 ]
+	[ "$(counter hedges_won)" -ge 1 ]
+	within_budget
+	for ((page = 0; page < next; page += 16)); do
+		same_as_model $page $((page + 1))
+	done
+	release
+	wait_for 20 responsive 5
+	message convert
+	for ((page = 0; page < next; page += 16)); do
+		same_as_model $page $((page + 1))
+	done
+	parity_fits
+}
+
+@test "without hedging it waits" {
+	empty_volume
+	message set hedge 0
+	hedging 400
+	hold_up 1024 4
+	all_ended() { for pid in "${writers[@]}"; do ended "$pid" || return; done; }
+	stays 2 all_ended
+	[ "$(counter hedged_writes)" -eq 0 ]
+	release
+	all_end "${writers[@]}"
+	same_as_model 1024 1028
+}
+
+@test "what is written in place is not hedged" {
+	empty_volume
+	random_to 0 1024 1024
+	hedging 400
+	hold_up 1024 4
+	[ "$next" -le 2048 ]
+	[ "$(counter hedged_writes)" -eq 0 ]
+	release
+	all_end "${writers[@]}"
+}
+
+@test "there is no more than one hedge for 20 I/Os" {
+	empty_volume
+	hedging 20
+	dmsetup message ssd5 0 hold writes
+	# blocks that are not there yet
+	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=4m --bs=16k --rw=write:48k --direct=1 \
+		--ioengine=libaio --iodepth=64 --output=/dev/null 3>&- &
+	fio=$!
+	wait_for 20 hedged 1
+	within_budget
+	# of all that are held the pool could afford few
+	[ "$(counter hedged_writes)" -lt "$(held_count)" ]
+	running $fio
+	release
+	wait $fio
+	within_budget
+	message convert
+	parity_fits
+}
+
+@test "a pool is not stopped before what was hedged has ended" {
+	empty_volume
+	hedging 400
+	hold_up 1024 4
+	all_end "${writers[@]}"
+	held 1
+	dm remove --retry t-v0
+	dm remove "$pool" 3>&- &
+	pid=$!
+	wait_for 20 tasks_in fusion_bounces_drain 1
+	running $pid
+	release
+	wait $pid
+	start_pool
+	volume_device 0 $((mib << 11))
+	for ((page = 1024; page < next; page += 16)); do
+		same_as_model $page $((page + 4))
+	done
+	parity_fits
+}
+
+# Two processors: what has ended and what is being sent again are at the same time.
+# bats test_tags=smp
+@test "writes are hedged under load, and the power fails" {
+	make_pool
+	make_volumes
+	message set straggler_enter 1
+	message set straggler_exit 0
+	message set window_us 2000
+	for d in {0..7}; do
+		dmsetup message "ssd$d" 0 drive E aged 1
+	done
+	for round in 1 2 3; do
+		run_and_cut $round "${devs[@]}"
+		before[round]=$(counter hedged_writes)
+		stop_pool
+		power_on
+		start_pool
+		start_volumes
+		message set straggler_enter 1
+		message set straggler_exit 0
+		message set window_us 2000
+		verify "${devs[@]}"
+		message convert
+		parity_fits
+	done
+	echo "${before[@]}"
+	[ $((before[1] + before[2] + before[3])) -gt 0 ]
+}
