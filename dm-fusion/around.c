@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads around members that are unresponsive: what only one of these has is computed from the rest
- * of its stripe, in memory of our own, and copied.
+ * Reads around members that are unresponsive, or silent: what only one of these has is computed from
+ * the rest of its stripe, in memory of our own, and copied.
  *
  * It is worth it only at once: where anything would have to be waited for but the other members, as
  * memory, a stripe that is being written to or that the last commit does not know, or where these

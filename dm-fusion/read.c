@@ -3,6 +3,7 @@
  * Reads: a lookup and a remap, under a grace reference that keeps the place
  * from being reused until the read has ended.  What fails is recover.c's.
  */
+#include "budget.h"
 #include "io.h"
 
 /* The first of @pages pages, from @page on, is patched: by @patches. */
@@ -113,25 +114,23 @@ static void read_first(struct fusion_pool *pool, struct fusion_read_source *src)
 	src->mirror[0] = 0;
 }
 
-/* Send @io's clone, all of whose pages are at @src.  DM_MAPIO_*. */
-static int read_send(struct fusion_io *io, struct fusion_read_source *src)
+/* All pages of @io's clone are nowhere.  DM_MAPIO_*. */
+static int read_zeros(struct fusion_io *io)
 {
-	struct fusion_pool *pool = io->volume->pool;
-	struct fusion_member *m;
-	struct bio *bio = io->bio;
+	zero_fill_bio(io->bio);
+	bio_endio(io->bio);
+	return DM_MAPIO_SUBMITTED;
+}
 
-	if (!src->place) {
-		zero_fill_bio(bio);
-		bio_endio(bio);
-		return DM_MAPIO_SUBMITTED;
-	}
-	m = fusion_aim(pool, bio, src->place, src->page);
+/* Send it to @m, which it is aimed at.  DM_MAPIO_*. */
+static int read_send(struct fusion_io *io, struct fusion_member *m)
+{
 	if (likely(fusion_member_start_read(m, io->grace, &io->ticket))) {
 		io->member = m;
 		if (!fusion_member_out(m))
 			return DM_MAPIO_REMAPPED;
 	}
-	fusion_end(bio, BLK_STS_IOERR);
+	fusion_end(io->bio, BLK_STS_IOERR);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -238,7 +237,10 @@ static void read_parts(struct fusion_io *io)
 			part = bio_alloc_clone(bio->bi_bdev, bio, GFP_NOIO, &pool->bios);
 		} else {
 			io->kind = FUSION_IO_READ;
-			if (read_send(io, &src) == DM_MAPIO_REMAPPED)
+			if (!src.place)
+				read_zeros(io);
+			else if (read_send(io, fusion_aim(pool, bio, src.place, src.page)) ==
+				 DM_MAPIO_REMAPPED)
 				submit_bio_noacct(bio);
 			return;
 		}
@@ -255,12 +257,19 @@ void fusion_read_again(struct work_struct *work)
 	read_parts(io);
 }
 
-/* Is what is at @src only there, and its member unresponsive? */
-static bool read_is_slow(struct fusion_pool *pool, const struct fusion_read_source *src)
+/*
+ * Is what only @m has better computed, as @m is unresponsive; or as it is silent, as long as there are not
+ * too many of these?
+ */
+static bool read_is_slow(struct fusion_io *io, const struct fusion_member *m)
 {
-	return unlikely(fusion_unresponsive_members(&pool->monitor)) && src->place &&
-		!src->mirror[0] &&
-		READ_ONCE(fusion_member_at(pool, src->place)->pulse.unresponsive);
+	struct fusion_pool *pool = io->volume->pool;
+
+	if (unlikely(READ_ONCE(m->pulse.unresponsive)))
+		return true;
+	return unlikely(fusion_pulse_silent(&m->pulse)) && !fusion_member_out(m) &&
+		READ_ONCE(pool->reclaim.tunables.hedge) &&
+		fusion_budget_take(pool, io->volume->class->d);
 }
 
 /* Sync the block before its replicas are read. */
@@ -283,6 +292,7 @@ int fusion_read_map(struct fusion_io *io)
 	unsigned int pages = min(total, pool->block_pages - page);
 	struct fusion_read_source src;
 	enum fusion_read_find found;
+	struct fusion_member *m;
 
 	fusion_count(pool, reads);
 	io->grace = fusion_grace_enter(&pool->grace);
@@ -305,15 +315,20 @@ int fusion_read_map(struct fusion_io *io)
 	}
 	if (src.pages < total)
 		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
-	if (read_is_slow(pool, &src)) {
+	io->kind = FUSION_IO_READ;
+	if (!src.place)
+		return read_zeros(io);
+	io->iter = bio->bi_iter;
+	read_choose(pool, &src);
+	m = fusion_aim(pool, bio, src.place, src.page);
+	if (!src.mirror[0] && read_is_slow(io, m)) {
+		io->kind = FUSION_IO_OTHER;
+		bio->bi_iter = io->iter;
 		fusion_grace_leave(&pool->grace, io->grace);
 		fusion_defer(io, pool->recover_wq, fusion_read_around);
 		return DM_MAPIO_SUBMITTED;
 	}
-	io->kind = FUSION_IO_READ;
-	io->iter = bio->bi_iter;
-	read_choose(pool, &src);
-	return read_send(io, &src);
+	return read_send(io, m);
 }
 
 int fusion_read_end(struct fusion_io *io, blk_status_t *status)

@@ -150,15 +150,14 @@ static void slots_repair(struct fusion_reconstruct *r, u64 id, u64 lost)
 					 !(failed & lost & -lost));
 }
 
-/* The slots of stripe @id whose members are out, or unresponsive. */
-static u64 slots_slow(struct fusion_pool *pool, u64 id, unsigned int k)
+/* The slots of stripe @id whose members have that @burden, or more. */
+static u64 slots_slow(struct fusion_pool *pool, u64 id, unsigned int k, int burden)
 {
 	unsigned int i;
 	u64 slow = 0;
 
 	for (i = 0; i < k; i++)
-		if (fusion_member_burden(fusion_member_at(pool, fusion_place(id, i))) >=
-		    FUSION_BURDEN_UNRESPONSIVE)
+		if (fusion_member_burden(fusion_member_at(pool, fusion_place(id, i))) >= burden)
 			slow |= 1ULL << i;
 	return slow;
 }
@@ -215,7 +214,8 @@ int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
 	if (e)
 		return e;
 	lost = 1ULL << r->slot;
-	e = stripe_compute(r, written, &lost, slots_slow(r->stripe->pool, id, r->stripe->class->k));
+	e = stripe_compute(r, written, &lost, slots_slow(r->stripe->pool, id, r->stripe->class->k,
+							 FUSION_BURDEN_UNRESPONSIVE));
 	if (e)
 		e = stripe_compute(r, written, &lost, 0);
 	if (!e)
@@ -225,13 +225,20 @@ int fusion_reconstruct_stripe(struct fusion_reconstruct *r)
 
 int fusion_reconstruct_around(struct fusion_reconstruct *r)
 {
+	struct fusion_pool *pool = r->stripe->pool;
 	u64 id = fusion_place_stripe(r->src.place), written, lost;
+	unsigned int k = r->stripe->class->k;
 
 	if (stripe_written(r, &written))
 		return -EAGAIN;
 	lost = 1ULL << r->slot;
+	if (!stripe_compute(r, written, &lost, slots_slow(pool, id, k, FUSION_BURDEN_SILENT)))
+		return 0;
+	/* to read another that is silent is better than one that is unresponsive only */
+	if (fusion_member_burden(fusion_member_at(pool, r->src.place)) < FUSION_BURDEN_UNRESPONSIVE)
+		return -EAGAIN;
 	return stripe_compute(r, written, &lost,
-			      slots_slow(r->stripe->pool, id, r->stripe->class->k)) ? -EAGAIN : 0;
+			      slots_slow(pool, id, k, FUSION_BURDEN_UNRESPONSIVE)) ? -EAGAIN : 0;
 }
 
 void fusion_reconstruct_copy(struct bio *bio, struct bvec_iter *iter, const void *data,

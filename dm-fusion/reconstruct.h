@@ -68,7 +68,7 @@ int fusion_reconstruct_stripe(struct fusion_reconstruct *r);
 
 /*
  * The same, but nothing is written, and no member that is unresponsive is read, which the former
- * does if it must.  -EAGAIN: it cannot be computed from the others.
+ * does if it must; nor, if it can be, one that is silent.  -EAGAIN: it cannot be computed from the others.
  */
 int fusion_reconstruct_around(struct fusion_reconstruct *r);
 
