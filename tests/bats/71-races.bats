@@ -23,6 +23,9 @@ page() {
 }
 fuas() { dmsetup status "${ssds[@]}" | awk '{ n += $9 } END { print n }'; }
 
+# Of those that have members only: the last has the metadata, too.
+flushes() { dmsetup status "${ssds[@]:0:7}" | awk '{ n += $8 } END { print n }'; }
+
 # lose: the power fails, and what was not flushed is lost.
 lose() {
 	power_cut lose
@@ -47,6 +50,24 @@ again() {
 	lose
 	again
 	[ "$(page 3) $(page 4)" = "b a" ]
+}
+
+@test "a FUA write to a new place needs a commit, but no flush of its members, and is durable" {
+	make_pool
+	volume 0 4
+	letter a 65536
+	flush
+	before=$(fuas) flushed=$(flushes)
+	fua b 19
+	[ "$(fuas)" -ge $((before + 2)) ]
+	[ "$(flushes)" -eq "$flushed" ]
+	# others are flushed as ever
+	letter c 65536 131072
+	fua d 49
+	[ "$(flushes)" -gt "$flushed" ]
+	lose
+	again
+	[ "$(page 19) $(page 32) $(page 49)" = "b c d" ]
 }
 
 # Nothing on the members' media says where it is.

@@ -14,7 +14,7 @@ test_setup() {
 	monitor=on
 	# a band has enough stripes without one of them
 	members=13
-	writers=() mib=16
+	writers=()
 }
 
 # IOS of users before: one hedge for each 20 of them, and there may be no more.
@@ -40,7 +40,7 @@ hold_up() {
 	next=$1
 	dmsetup message ssd5 0 hold writes
 	until unresponsive 5; do
-		[ "$next" -lt $((mib << 8)) ]
+		[ "$next" -lt $((mib[0] << 8)) ]
 		write_at "$next" "$2"
 		next=$((next + 16))
 	done
@@ -55,10 +55,10 @@ hedged() { [ "$(counter hedged_writes)" -ge "$1" ]; }
 # empty_volume: with a block that is there, and what it is to be in $model.
 empty_volume() {
 	make_pool
-	volume 0 $mib 3
+	volume 0 "${mib[0]}" 3
 	random_to 0 0 16
 	model=$BATS_TEST_TMPDIR/model
-	random $((mib << 8)) >"$model"
+	random $((mib[0] << 8)) >"$model"
 }
 
 @test "a write of a new block is answered though a member of it is not" {
@@ -86,9 +86,9 @@ empty_volume() {
 
 @test "so is a patch" {
 	member_sectors=$((64 << 11)) percent=20
-	raid_volume $mib
+	raid_volume "${mib[0]}"
 	hedging 400
-	random $((mib << 8)) >"$model"
+	random $((mib[0] << 8)) >"$model"
 	hold_up 0 1
 	all_end "${writers[@]}"
 	[ "$(held_count)" -ge 1 ]
@@ -164,11 +164,62 @@ empty_volume() {
 	release
 	wait $pid
 	start_pool
-	volume_device 0 $((mib << 11))
+	volume_device 0 $((mib[0] << 11))
 	for ((page = 1024; page < next; page += 16)); do
 		same_as_model $page $((page + 4))
 	done
 	parity_fits
+}
+
+# in_stripes: data whose first page that is on SSD 5 is $page; a read of it is held, and it will not be
+# found unresponsive.
+in_stripes() {
+	make_pool
+	model=$BATS_TEST_TMPDIR/model
+	volume 0 "${mib[0]}" 3
+	random $((mib[0] << 8)) >"$model"
+	dd if="$model" of=/dev/mapper/t-v0 bs=1M oflag=direct status=none
+	message convert
+	page=0
+	until find_ssd $page && [ "$ssd" -eq 5 ]; do
+		page=$((page + 16))
+	done
+	hedging "$1"
+	message set straggler_enter 65535
+	dmsetup message ssd5 0 hold reads
+	read_late
+	wait_for 20 held 1
+}
+read_late() {
+	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/late" bs=4k skip="$page" count=1 iflag=direct status=none 3>&- &
+	readers+=($!)
+}
+readers=()
+read_around() {
+	read_late
+	[ "$(counter avoided_reads)" -gt "$before" ]
+}
+
+@test "what only a silent member has is computed" {
+	in_stripes 400
+	before=$(counter avoided_reads)
+	wait_for 20 read_around
+	# it is silent all the time
+	same_as_model $((page + 1)) $((page + 2))
+	[ "$(message pulse | grep -c unresponsive)" -eq 0 ]
+	release
+	all_end "${readers[@]}"
+	[ "$(counter recovered) $(counter repaired)" = "0 0" ]
+}
+
+@test "without hedging it is waited for" {
+	in_stripes 400
+	message set hedge 0
+	before=$(counter avoided_reads)
+	stays 2 read_around
+	release
+	all_end "${readers[@]}"
+	same_as_model "$page" $((page + 1))
 }
 
 # Two processors: what has ended and what is being sent again are at the same time.
