@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 
 #include "bounce.h"
+#include "budget.h"
 #include "commit.h"
 #include "patch-set.h"
 
@@ -274,35 +275,49 @@ static bool members_respond(const struct fusion_class *class, struct fusion_memb
 	return true;
 }
 
-bool fusion_bounce_again(struct fusion_bounce *b)
+int fusion_bounce_again(struct fusion_bounce *b)
 {
 	struct fusion_private *replica[FUSION_MAX_REPLICAS];
 	struct fusion_member *m[FUSION_MAX_REPLICAS];
 	struct fusion_attempt *a = &b->attempt[1];
 	struct fusion_pool *pool = b->pool;
+	unsigned int replicas = fusion_set_stripes(b->class), page;
 	u64 place[FUSION_MAX_REPLICAS];
-	unsigned int page;
+	int r;
 
-	if (!attempt_get(b, a, replica))
-		return false;
-	if (!attempt_draw(b, a, place, &page))
+	if (!READ_ONCE(b->io))
+		return -EALREADY;
+	if (!fusion_budget_take(pool, replicas))
+		return -EAGAIN;
+	if (!attempt_get(b, a, replica)) {
+		r = -ENOMEM;
+		goto refund;
+	}
+	if (!attempt_draw(b, a, place, &page)) {
+		r = -EAGAIN;
 		goto drop;
+	}
 	attempt_aim(a, replica, place, page, m);
-	if (!members_respond(b->class, m))
+	if (!members_respond(b->class, m)) {
+		/* not again: the place is lost */
+		r = -ENOSPC;
 		goto give_up;
+	}
 	b->again = true;
 	atomic_inc(&pool->bounced_again);
 	atomic_inc(&b->refs);
 	attempt_send(a, replica, m);
-	return true;
+	return 0;
 
 give_up:
 	if (fusion_set_put(&pool->space, a->set))
 		fusion_commit_soon(pool);
 	a->set = NULL;
 drop:
-	attempt_drop(replica, fusion_set_stripes(b->class));
-	return false;
+	attempt_drop(replica, replicas);
+refund:
+	fusion_budget_refund(pool, replicas);
+	return r;
 }
 
 void fusion_bounces_drain(struct fusion_pool *pool)

@@ -69,10 +69,11 @@ bool fusion_bounce_send(struct fusion_io *io, const u64 *place, unsigned int pag
 void fusion_bounce_collect(struct fusion_member *m, struct list_head *bounces);
 
 /*
- * Make a second attempt of @bounce, in a place where all members respond.  False: there is no such
- * place, or no memory.  The hedger's alone, for each once.
+ * Make a second attempt of @bounce, in a place where all members respond; for each once.  -EAGAIN: it
+ * cannot be afforded now, or no set that is open has a place.  Other errors: there is no memory, the place
+ * was no better, or it is answered.  The hedger's alone.
  */
-bool fusion_bounce_again(struct fusion_bounce *bounce);
+int fusion_bounce_again(struct fusion_bounce *bounce);
 
 /* Any context. */
 void fusion_bounce_put(struct fusion_bounce *bounce);

@@ -33,3 +33,13 @@ bool fusion_budget_take(struct fusion_pool *pool, unsigned int ios)
 	spin_unlock_irqrestore(&b->lock, flags);
 	return affordable;
 }
+
+void fusion_budget_refund(struct fusion_pool *pool, unsigned int ios)
+{
+	struct fusion_budget *b = &pool->budget;
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->lock, flags);
+	b->saved += ios * FUSION_BUDGET_EVERY;
+	spin_unlock_irqrestore(&b->lock, flags);
+}

@@ -17,5 +17,7 @@ void fusion_budget_init(struct fusion_pool *pool);
 
 /* Take that for @ios of them.  False: it has not been saved up.  Any context. */
 bool fusion_budget_take(struct fusion_pool *pool, unsigned int ios);
+/* They were not needed. */
+void fusion_budget_refund(struct fusion_pool *pool, unsigned int ios);
 
 #endif /* DM_FUSION_BUDGET_H */

@@ -3,22 +3,20 @@
  * Hedging.  See hedge.h.
  */
 #include "bounce.h"
-#include "budget.h"
 #include "hedge.h"
 #include "monitor.h"
-#include "set.h"
 
-/* What is not saved up yet may be before the member answers. */
+/* What cannot be had yet, a place or what it costs, may be before the member answers. */
 #define LOOK_AGAIN	1		/* jiffies */
 
 static void hedge_make(struct fusion_pool *pool, struct fusion_bounce *b)
 {
-	if (!READ_ONCE(b->io))
-		return;
-	if (!fusion_budget_take(pool, fusion_set_stripes(b->class)))
-		b->seen = false;
-	else if (fusion_bounce_again(b))
+	int r = fusion_bounce_again(b);
+
+	if (!r)
 		fusion_count(pool, hedged_writes);
+	else if (r == -EAGAIN)
+		b->seen = false;
 }
 
 static void hedge_work(struct work_struct *work)

@@ -62,6 +62,22 @@ hold_up() {
 		next=$((next + 16))
 	done
 }
+# Of all writes that are held up, others may have to open sets first.
+until_answered() {
+	until all_ended; do
+		[ "$next" -lt $((mib[0] << 8)) ]
+		write_at "$next" "$1"
+		next=$((next + 16))
+		sleep 0.05
+	done
+	all_end "${writers[@]}"
+}
+all_ended() {
+	local pid
+	for pid in "${writers[@]}"; do
+		ended "$pid" || return
+	done
+}
 # What there is of the model from page $1 to page $2.
 same_as_model() {
 	cmp <(dd if="$model" bs=4k skip="$1" count=$(($2 - $1)) status=none) \
@@ -83,7 +99,7 @@ empty_volume() {
 	hedging 400
 	hold_up 1024 4
 	# none is left, and the SSD has them still
-	all_end "${writers[@]}"
+	until_answered 4
 	[ "$(held_count)" -ge 1 ]
 	[ "$(counter hedged_writes)" -ge 1 ]
 	[ "$(counter hedges_won)" -ge 1 ]
@@ -107,7 +123,7 @@ empty_volume() {
 	hedging 400
 	random $((mib[0] << 8)) >"$model"
 	hold_up 0 1
-	all_end "${writers[@]}"
+	until_answered 1
 	[ "$(held_count)" -ge 1 ]
 	[ "$(counter hedges_won)" -ge 1 ]
 	within_budget
@@ -128,7 +144,6 @@ empty_volume() {
 	message set hedge 0
 	hedging 400
 	hold_up 1024 4
-	all_ended() { for pid in "${writers[@]}"; do ended "$pid" || return; done; }
 	stays 2 all_ended
 	[ "$(counter hedged_writes)" -eq "$before" ]
 	release
@@ -171,7 +186,7 @@ empty_volume() {
 	empty_volume
 	hedging 400
 	hold_up 1024 4
-	all_end "${writers[@]}"
+	until_answered 4
 	held 1
 	dm remove --retry t-v0
 	dm remove "$pool" 3>&- &
