@@ -35,42 +35,33 @@ write_at() {
 	writers+=($!)
 }
 # hold_up FIRST PAGES: such a write in one block after the other, until SSD $slow, which answers no writes, is
-# unresponsive for one of them; the next would be at page $next.  It is one that the second of them goes
-# to, so that others do; the last SSD has the metadata.
+# unresponsive for one of them; the next would be at page $next.  It is one with one member, to which one
+# of the first of them went: so others will go there, too, and there are places without it.
 hold_up() {
-	local held
-
+	next=$1 slow=
 	# sets are opened for the first
-	write_at "$1" "$2"
+	write_next "$2"
 	all_end "${writers[@]}"
 	flush
-	hold writes
-	write_at $(($1 + 16)) "$2"
-	wait_for 20 held 2
-	held=$(dmsetup status "${ssds[@]:0:7}")
-	release
-	all_end "${writers[@]}"
-	slow=$(awk '$NF > 0 { sub("ssd", ""); sub(":", "", $1); print $1; exit }' <<<"$held")
-	[[ $slow =~ ^[0-6]$ ]]
+	while [ -z "$slow" ]; do
+		hold writes
+		write_next "$2"
+		wait_for 20 held 2
+		slow=$(dmsetup status ssd5 ssd6 | awk '$NF > 0 { print substr($1, 4, 1); exit }')
+		release
+		all_end "${writers[@]}"
+	done
 	writers=()
-	next=$(($1 + 32))
 	before=$(counter hedged_writes)
 	dmsetup message "ssd$slow" 0 hold writes
 	until unresponsive "$slow"; do
-		[ "$next" -lt $((mib[0] << 8)) ]
-		write_at "$next" "$2"
-		next=$((next + 16))
+		write_next "$2"
 	done
 }
-# Of all writes that are held up, others may have to open sets first.
-until_answered() {
-	until all_ended; do
-		[ "$next" -lt $((mib[0] << 8)) ]
-		write_at "$next" "$1"
-		next=$((next + 16))
-		sleep 0.05
-	done
-	all_end "${writers[@]}"
+write_next() {
+	[ "$next" -lt $((mib[0] << 8)) ] || { echo "there is no block left to write"; return 1; }
+	write_at "$next" "$1"
+	next=$((next + ($1 + 15) / 16 * 16))
 }
 all_ended() {
 	local pid
@@ -99,7 +90,7 @@ empty_volume() {
 	hedging 400
 	hold_up 1024 4
 	# none is left, and the SSD has them still
-	until_answered 4
+	all_end "${writers[@]}"
 	[ "$(held_count)" -ge 1 ]
 	[ "$(counter hedged_writes)" -ge 1 ]
 	[ "$(counter hedges_won)" -ge 1 ]
@@ -122,19 +113,19 @@ empty_volume() {
 	raid_volume "${mib[0]}"
 	hedging 400
 	random $((mib[0] << 8)) >"$model"
-	hold_up 0 1
-	until_answered 1
+	hold_up 0 4
+	all_end "${writers[@]}"
 	[ "$(held_count)" -ge 1 ]
 	[ "$(counter hedges_won)" -ge 1 ]
 	within_budget
 	for ((page = 0; page < next; page += 16)); do
-		same_as_model $page $((page + 1))
+		same_as_model $page $((page + 4))
 	done
 	release
 	wait_for 20 responsive "$slow"
 	message convert
 	for ((page = 0; page < next; page += 16)); do
-		same_as_model $page $((page + 1))
+		same_as_model $page $((page + 4))
 	done
 	parity_fits
 }
@@ -186,7 +177,7 @@ empty_volume() {
 	empty_volume
 	hedging 400
 	hold_up 1024 4
-	until_answered 4
+	all_end "${writers[@]}"
 	held 1
 	dm remove --retry t-v0
 	dm remove "$pool" 3>&- &
