@@ -19,7 +19,7 @@ bool fusion_budget_take(struct fusion_pool *pool, unsigned int ios)
 	u64 seen;
 
 	/* who cannot have it now asks again, and not for all CPUs' counters each time */
-	if (READ_ONCE(b->refused) == jiffies)
+	if (time_before64(get_jiffies_64(), READ_ONCE(b->retry)))
 		return false;
 	spin_lock_irqsave(&b->lock, flags);
 	seen = fusion_counters_io(pool);
@@ -29,7 +29,7 @@ bool fusion_budget_take(struct fusion_pool *pool, unsigned int ios)
 	if (affordable)
 		b->saved -= cost;
 	else
-		WRITE_ONCE(b->refused, jiffies);
+		WRITE_ONCE(b->retry, get_jiffies_64() + 1);
 	spin_unlock_irqrestore(&b->lock, flags);
 	return affordable;
 }

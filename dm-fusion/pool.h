@@ -260,7 +260,7 @@ struct fusion_budget {
 	spinlock_t lock;
 	u64 seen;			/* I/Os of users, when last looked at */
 	u64 saved;			/* I/Os that nothing has been taken for */
-	unsigned long refused;		/* last, in jiffies */
+	u64 retry;			/* who was refused, not before that, in jiffies */
 };
 
 struct fusion_pool {
