@@ -85,27 +85,37 @@ empty_volume() {
 	random $((mib[0] << 8)) >"$model"
 }
 
-@test "a write of a new block is answered though a member of it is not" {
-	empty_volume
-	hedging 400
-	hold_up 1024 4
-	# none is left, and the SSD has them still
+# blocks_as_model FIRST PAGES: so many pages of each block that was written by hold_up.
+blocks_as_model() {
+	local page
+
+	for ((page = $1; page < next; page += 16)); do
+		same_as_model $page $((page + $2))
+	done
+}
+
+# answered_elsewhere FIRST PAGES: hold_up, but none of the writes waits for $slow, and what that does at
+# last is nowhere to be seen.
+answered_elsewhere() {
+	hold_up "$1" "$2"
 	all_end "${writers[@]}"
+	# and the SSD has them still
 	[ "$(held_count)" -ge 1 ]
 	[ "$(counter hedged_writes)" -ge 1 ]
 	[ "$(counter hedges_won)" -ge 1 ]
 	within_budget
-	for ((page = 1024; page < next; page += 16)); do
-		same_as_model $page $((page + 4))
-	done
-	# what comes at last is nowhere to be seen
+	blocks_as_model "$1" "$2"
 	release
 	wait_for 20 responsive "$slow"
 	message convert
-	for ((page = 1024; page < next; page += 16)); do
-		same_as_model $page $((page + 4))
-	done
+	blocks_as_model "$1" "$2"
 	parity_fits
+}
+
+@test "a write of a new block is answered though a member of it is not" {
+	empty_volume
+	hedging 400
+	answered_elsewhere 1024 4
 }
 
 @test "so is a patch" {
@@ -113,21 +123,7 @@ empty_volume() {
 	raid_volume "${mib[0]}"
 	hedging 400
 	random $((mib[0] << 8)) >"$model"
-	hold_up 0 4
-	all_end "${writers[@]}"
-	[ "$(held_count)" -ge 1 ]
-	[ "$(counter hedges_won)" -ge 1 ]
-	within_budget
-	for ((page = 0; page < next; page += 16)); do
-		same_as_model $page $((page + 4))
-	done
-	release
-	wait_for 20 responsive "$slow"
-	message convert
-	for ((page = 0; page < next; page += 16)); do
-		same_as_model $page $((page + 4))
-	done
-	parity_fits
+	answered_elsewhere 0 4
 }
 
 @test "without hedging it waits" {
@@ -179,18 +175,10 @@ empty_volume() {
 	hold_up 1024 4
 	all_end "${writers[@]}"
 	held 1
-	dm remove --retry t-v0
-	dm remove "$pool" 3>&- &
-	pid=$!
-	wait_for 20 tasks_in fusion_bounces_drain 1
-	running $pid
-	release
-	wait $pid
+	stop_waits_in fusion_bounces_drain
 	start_pool
 	volume_device 0 $((mib[0] << 11))
-	for ((page = 1024; page < next; page += 16)); do
-		same_as_model $page $((page + 4))
-	done
+	blocks_as_model 1024 4
 	parity_fits
 }
 
@@ -250,9 +238,7 @@ read_around() {
 @test "writes are hedged under load, and the power fails" {
 	make_pool
 	make_volumes
-	message set straggler_enter 1
-	message set straggler_exit 0
-	message set window_us 2000
+	one_straggler_after 2000
 	for d in {0..7}; do
 		dmsetup message "ssd$d" 0 drive E aged 1
 	done
@@ -263,9 +249,7 @@ read_around() {
 		power_on
 		start_pool
 		start_volumes
-		message set straggler_enter 1
-		message set straggler_exit 0
-		message set window_us 2000
+		one_straggler_after 2000
 		verify "${devs[@]}"
 		message convert
 		parity_fits

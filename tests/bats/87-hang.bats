@@ -563,13 +563,7 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	write 0 1024
 	flush
 	[ "$(states)" = oofooooo ]
-	dm remove --retry t-v0
-	dm remove "$pool" 3>&- &
-	pid=$!
-	wait_for 20 tasks_in fusion_hang_stop 1
-	running $pid
-	release
-	wait $pid
+	stop_waits_in fusion_hang_stop
 	start_pool
 	volume_device 0 $((4 << 11))
 	[ "$(states)" = oofooooo ]

@@ -328,6 +328,20 @@ suspend_meta() {
 # tasks_in FUNCTION COUNT: so many.  Without asking dmsetup: the commit is held up.
 tasks_in() { [ "$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c " $1+")" -ge "$2" ]; }
 
+# stop_waits_in FUNCTION: the stop of the pool, which has one volume, t-v0, waits there for what the SSDs
+# hold, and ends when they have done it.
+stop_waits_in() {
+	local stop
+
+	dm remove --retry t-v0
+	dm remove "$pool" 3>&- &
+	stop=$!
+	wait_for 20 tasks_in "$1" 1
+	running $stop
+	release
+	wait $stop
+}
+
 message() { dmsetup message -- "$pool" 0 "$@"; }
 
 # volume ID MIB [DATA [PARITY]]: a new volume and its device, t-vID.
