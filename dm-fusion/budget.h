@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What hedging may cost: I/Os to members that there would not be without it (hedge.h; around.h has reads).
+ * What hedging may cost: I/Os to members that there would not be without it (hedge.h; around.c has reads).
  * It is one for each FUSION_BUDGET_EVERY I/Os of users, in the long run, so that a pool all of which is
  * slow is not made slower.
  */
