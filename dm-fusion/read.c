@@ -117,6 +117,7 @@ static void read_first(struct fusion_pool *pool, struct fusion_read_source *src)
 /* All pages of @io's clone are nowhere.  DM_MAPIO_*. */
 static int read_zeros(struct fusion_io *io)
 {
+	io->kind = FUSION_IO_READ;
 	zero_fill_bio(io->bio);
 	bio_endio(io->bio);
 	return DM_MAPIO_SUBMITTED;
@@ -125,6 +126,7 @@ static int read_zeros(struct fusion_io *io)
 /* Send it to @m, which it is aimed at.  DM_MAPIO_*. */
 static int read_send(struct fusion_io *io, struct fusion_member *m)
 {
+	io->kind = FUSION_IO_READ;
 	if (likely(fusion_member_start_read(m, io->grace, &io->ticket))) {
 		io->member = m;
 		if (!fusion_member_out(m))
@@ -236,7 +238,6 @@ static void read_parts(struct fusion_io *io)
 		} else if (io->kind == FUSION_IO_PARTS) {
 			part = bio_alloc_clone(bio->bi_bdev, bio, GFP_NOIO, &pool->bios);
 		} else {
-			io->kind = FUSION_IO_READ;
 			if (!src.place)
 				read_zeros(io);
 			else if (read_send(io, fusion_aim(pool, bio, src.place, src.page)) ==
@@ -315,14 +316,12 @@ int fusion_read_map(struct fusion_io *io)
 	}
 	if (src.pages < total)
 		dm_accept_partial_bio(bio, src.pages * FUSION_PAGE_SECTORS);
-	io->kind = FUSION_IO_READ;
 	if (!src.place)
 		return read_zeros(io);
 	io->iter = bio->bi_iter;
 	read_choose(pool, &src);
 	m = fusion_aim(pool, bio, src.place, src.page);
 	if (!src.mirror[0] && read_is_slow(io, m)) {
-		io->kind = FUSION_IO_OTHER;
 		bio->bi_iter = io->iter;
 		fusion_grace_leave(&pool->grace, io->grace);
 		fusion_defer(io, pool->recover_wq, fusion_read_around);
