@@ -7,7 +7,6 @@
 
 #include "bounce.h"
 #include "budget.h"
-#include "commit.h"
 #include "patch-set.h"
 
 /* There is another way: nothing is waited for, no reserve used up, and nobody told. */
@@ -85,9 +84,8 @@ void fusion_bounce_put(struct fusion_bounce *b)
 	again = b->again;
 	/* what the first has drawn is @io's to give back */
 	for (i = io ? 1 : 0; i < ARRAY_SIZE(b->attempt); i++)
-		/* a set that closes is recorded, even if the write is not */
-		if (b->attempt[i].set && fusion_set_put(&pool->space, b->attempt[i].set))
-			fusion_commit_soon(pool);
+		if (b->attempt[i].set)
+			fusion_drawn_put(pool, b->attempt[i].set);
 	bounce_free(b);
 	/* from here on the pool may be gone, unless @io is there */
 	if (again && atomic_dec_and_test(&pool->bounced_again))
@@ -310,8 +308,7 @@ int fusion_bounce_again(struct fusion_bounce *b)
 	return 0;
 
 give_up:
-	if (fusion_set_put(&pool->space, a->set))
-		fusion_commit_soon(pool);
+	fusion_drawn_put(pool, a->set);
 	a->set = NULL;
 drop:
 	attempt_drop(replica, replicas);

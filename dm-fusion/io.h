@@ -10,8 +10,10 @@
 #ifndef DM_FUSION_IO_H
 #define DM_FUSION_IO_H
 
+#include "commit.h"
 #include "failure.h"
 #include "pool.h"
+#include "set.h"
 
 enum fusion_io_kind {
 	FUSION_IO_OTHER,	/* nothing to do when the clone ends */
@@ -137,6 +139,13 @@ static inline void fusion_unhold(struct fusion_io *io)
 		return;
 	io->held = false;
 	fusion_hold_drop(&io->volume->pool->locks, &io->hold);
+}
+
+/* Put @set, which a write has drawn of; if it closes, that is recorded, even if the write is not. */
+static inline void fusion_drawn_put(struct fusion_pool *pool, struct fusion_set *set)
+{
+	if (fusion_set_put(&pool->space, set))
+		fusion_commit_soon(pool);
 }
 
 /* fusion_map_load() for a block of @v. */

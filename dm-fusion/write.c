@@ -712,9 +712,7 @@ static bool write_finish(struct fusion_io *io, blk_status_t *status)
 			fusion_update_cancel(&pool->map, &io->update);
 	}
 	if (io->set) {
-		/* a set that closes is recorded, even if the write is not */
-		if (fusion_set_put(&pool->space, io->set))
-			fusion_commit_soon(pool);
+		fusion_drawn_put(pool, io->set);
 	} else if (unlikely(*status)) {
 		io->status = *status;
 		fusion_defer(io, pool->io_wq, write_failed_work);
