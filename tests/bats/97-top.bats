@@ -5,6 +5,8 @@
 source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/labels.bash
 source "$BATS_TEST_DIRNAME/labels.bash"
+# shellcheck source=tests/bats/monitor.bash
+source "$BATS_TEST_DIRNAME/monitor.bash"
 
 test_setup() {
 	json=$BATS_TEST_TMPDIR/json
@@ -22,9 +24,7 @@ test_teardown() {
 # A pool with a volume of 24 MiB, and spikes of this machine are none of its members.
 used_pool() {
 	labelled_pool
-	message set window_us 300000
-	message set straggler_enter 1
-	message set straggler_exit 0
+	one_straggler_after 300000
 	fusion volume create t-pool v0 --size 24M >/dev/null
 	fill 16
 	wait_for 20 windows_are_set
