@@ -22,7 +22,7 @@ static void hedge_make(struct fusion_pool *pool, struct fusion_bounce *b)
 static void hedge_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(work, struct fusion_pool, hedge_work.work);
-	u64 members = fusion_unresponsive_members(&pool->monitor);
+	u64 members = fusion_monitor_stuck(&pool->monitor);
 	struct fusion_bounce *b, *next;
 	LIST_HEAD(bounces);
 

@@ -10,6 +10,8 @@
 #define NEVER		U32_MAX		/* so many stragglers there are not */
 #define NEVER_NS	S64_MAX
 #define SILENT_SLOTS	2
+#define STUCK_PART	2		/* of the window */
+#define LOOKS		4		/* in each window */
 #define PERIOD_MIN_NS	(100 * NSEC_PER_USEC)
 #define KNOWN_MIN	32		/* latencies; fewer are kept */
 
@@ -41,6 +43,12 @@ static bool pulse_turn(struct fusion_monitor *mon, struct fusion_pulse *p, s64 *
 	return true;
 }
 
+static void monitor_tell(struct fusion_monitor *mon)
+{
+	if (mon->tell)
+		mod_delayed_work(mon->tell_wq, mon->tell, 0);
+}
+
 static void pulse_judge(struct fusion_pulse *p, s64 stragglers)
 {
 	struct fusion_monitor *mon = p->monitor;
@@ -57,8 +65,8 @@ static void pulse_judge(struct fusion_pulse *p, s64 stragglers)
 		return;
 	is = READ_ONCE(p->unresponsive);
 	trace_fusion_responsive(member_of(p)->bdev, !is, stragglers, READ_ONCE(p->window_ns));
-	if (is && mon->tell)
-		mod_delayed_work(mon->tell_wq, mon->tell, 0);
+	if (is)
+		monitor_tell(mon);
 }
 
 /* Who starts an I/O in a new slot, and sees that the timer does not run, starts it. */
@@ -94,11 +102,13 @@ static void pulse_thresholds(struct fusion_pulse *p, const struct fusion_tunable
 {
 	u32 enter = READ_ONCE(t->straggler_enter), exit = READ_ONCE(t->straggler_exit);
 	u64 silent_ns = div_u64(p->window_ns * SILENT_SLOTS, p->slots);
+	u64 stuck_ns = p->window_ns / STUCK_PART;
 
 	if (!READ_ONCE(t->monitor)) {
 		enter = NEVER;
 		exit = NEVER;
 		silent_ns = NEVER_NS;
+		stuck_ns = NEVER_NS;
 	} else if (!enter) {
 		enter = fusion_window_enter(p->per_s, p->window_ns);
 		exit = enter / EXIT_PART;
@@ -106,6 +116,7 @@ static void pulse_thresholds(struct fusion_pulse *p, const struct fusion_tunable
 	WRITE_ONCE(p->enter, enter);
 	WRITE_ONCE(p->exit, min(exit, enter));
 	WRITE_ONCE(p->silent_ns, silent_ns);
+	WRITE_ONCE(p->stuck_ns, stuck_ns);
 }
 
 /* As it is, while nothing is known. */
@@ -178,7 +189,7 @@ static void monitor_tune(struct fusion_monitor *mon, u64 now)
 static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 {
 	u64 period_ns = U64_MAX;
-	bool pending = false;
+	bool pending = false, stuck = false;
 	unsigned int i;
 
 	*issued = 0;
@@ -191,9 +202,12 @@ static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 		sum = fusion_window_sum(&p->window);
 		pending |= sum.pending > 0;
 		*issued += sum.issued;
-		period_ns = min(period_ns, p->window_ns);
+		period_ns = min(period_ns, p->window_ns / LOOKS);
+		stuck |= fusion_pulse_stuck(p, now);
 	}
 	mon->period_ns = max_t(u64, period_ns, PERIOD_MIN_NS);
+	if (stuck)
+		monitor_tell(mon);
 	return pending;
 }
 
@@ -232,6 +246,7 @@ static void pulse_init(struct fusion_pulse *p, struct fusion_monitor *mon, u64 n
 	p->enter = NEVER;
 	p->exit = NEVER;
 	p->silent_ns = NEVER_NS;
+	p->stuck_ns = NEVER_NS;
 	p->answered = true;
 	fusion_slot_clock_set(&p->clock, now, div_u64(p->window_ns, p->slots));
 	p->tuned_ns = now;
@@ -260,6 +275,17 @@ void fusion_monitor_tell(struct fusion_monitor *mon, struct workqueue_struct *wq
 {
 	mon->tell_wq = wq;
 	mon->tell = work;
+}
+
+u64 fusion_monitor_stuck(const struct fusion_monitor *mon)
+{
+	u64 stuck = fusion_unresponsive_members(mon), now = ktime_get_ns();
+	unsigned int i;
+
+	for (i = 0; i < mon->count; i++)
+		if (fusion_pulse_stuck(&mon->member[i].pulse, now))
+			stuck |= 1ULL << i;
+	return stuck;
 }
 
 void fusion_monitor_start(struct fusion_monitor *mon)

@@ -26,7 +26,7 @@ struct fusion_monitor {
 	u64 unresponsive;		/* members */
 	bool stopped;			/* the timer may not run any more */
 	bool armed;			/* it does */
-	/* Constant while it runs: to be queued when a member has become unresponsive; NULL: nothing. */
+	/* Constant while it runs: to be queued when a member is found stuck; NULL: nothing. */
 	struct workqueue_struct *tell_wq;
 	struct delayed_work *tell;
 
@@ -42,7 +42,7 @@ struct fusion_monitor {
 /* For @member, of which those after the first @count are not looked at. */
 void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *member,
 			 unsigned int count, const struct fusion_tunables *tunables);
-/* Before it is started: queue @work whenever a member has become unresponsive. */
+/* Before it is started: queue @work whenever a member has become unresponsive, or is stuck (pulse.h). */
 void fusion_monitor_tell(struct fusion_monitor *mon, struct workqueue_struct *wq,
 			 struct delayed_work *work);
 void fusion_monitor_start(struct fusion_monitor *mon);
@@ -58,6 +58,9 @@ static inline u64 fusion_unresponsive_members(const struct fusion_monitor *mon)
 {
 	return READ_ONCE(mon->unresponsive);
 }
+
+/* Those, and those that are stuck. */
+u64 fusion_monitor_stuck(const struct fusion_monitor *mon);
 
 /* A read, or @write, has gone elsewhere as a member is unresponsive, or silent.  Any context. */
 static inline void fusion_monitor_avoided(struct fusion_monitor *mon, bool write)

@@ -11,7 +11,9 @@
  *  - for members that neither of it happens to, by the monitor's timer.
  *
  * Before that it is silent: it has been sent something, and has answered nothing since, for two slots.
- * Who has a choice sees that, too, and takes another if that costs nothing: it may be wrong.
+ * Who has a choice sees that, too, and takes another if that costs nothing: it may be wrong.  After half
+ * a window it is stuck, and what it holds up is worth a second attempt (hedge.h): of a few I/Os that are
+ * under way there, there may never be as many stragglers as make it unresponsive.
  *
  * Flushes, discards and what commits write are not counted here: they take what they take.
  *
@@ -38,7 +40,7 @@ struct fusion_pulse {
 	struct fusion_slot_clock clock;
 	u32 slots;			/* of the window */
 	u32 enter, exit;		/* stragglers: see fusion_unresponsive() */
-	u64 silent_ns;
+	u64 silent_ns, stuck_ns;
 	bool unresponsive;		/* changed under the monitor's lock */
 
 	/* Written on every I/O: lines of the member's own. */
@@ -93,18 +95,24 @@ static inline void fusion_pulse_start(struct fusion_pulse *p, struct fusion_beat
 	fusion_pulse_first(p, beat->slot);
 }
 
-/* Is it silent at @now?  Any context. */
-static inline bool fusion_pulse_silent_at(const struct fusion_pulse *p, u64 now)
+/* Has it at @now answered nothing for @ns?  Any context. */
+static inline bool fusion_pulse_silent_for(const struct fusion_pulse *p, u64 now, u64 ns)
 {
 	/* who has just asked may be seen to have asked when the one before did */
-	return !READ_ONCE(p->answered) &&
-		(s64)(now - READ_ONCE(p->asked_ns)) > (s64)READ_ONCE(p->silent_ns);
+	return !READ_ONCE(p->answered) && (s64)(now - READ_ONCE(p->asked_ns)) > (s64)ns;
 }
 
-/* The same now; the clock is only read if it may be.  Any context. */
+/* Is it silent?  The clock is only read if it may be.  Any context. */
 static inline bool fusion_pulse_silent(const struct fusion_pulse *p)
 {
-	return !READ_ONCE(p->answered) && fusion_pulse_silent_at(p, ktime_get_ns());
+	return !READ_ONCE(p->answered) &&
+		fusion_pulse_silent_for(p, ktime_get_ns(), READ_ONCE(p->silent_ns));
+}
+
+/* Is it stuck at @now?  Any context. */
+static inline bool fusion_pulse_stuck(const struct fusion_pulse *p, u64 now)
+{
+	return fusion_pulse_silent_for(p, now, READ_ONCE(p->stuck_ns));
 }
 
 /* It has ended.  Any context. */
