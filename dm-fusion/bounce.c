@@ -7,6 +7,7 @@
 
 #include "bounce.h"
 #include "budget.h"
+#include "hedge.h"
 #include "patch-set.h"
 
 /* There is another way: nothing is waited for, no reserve used up, and nobody told. */
@@ -88,8 +89,8 @@ void fusion_bounce_put(struct fusion_bounce *b)
 			fusion_drawn_put(pool, b->attempt[i].set);
 	bounce_free(b);
 	/* from here on the pool may be gone, unless @io is there */
-	if (again && atomic_dec_and_test(&pool->bounced_again))
-		wake_up_var(&pool->bounced_again);
+	if (unlikely(again))
+		fusion_hedged_end(pool);
 	if (unlikely(io))
 		fusion_write_done(io, status);
 }
@@ -302,7 +303,7 @@ int fusion_bounce_again(struct fusion_bounce *b)
 		goto give_up;
 	}
 	b->again = true;
-	atomic_inc(&pool->bounced_again);
+	fusion_hedged_begin(pool);
 	atomic_inc(&b->refs);
 	attempt_send(a, replica, m);
 	return 0;
@@ -315,9 +316,4 @@ drop:
 refund:
 	fusion_budget_refund(pool, replicas);
 	return r;
-}
-
-void fusion_bounces_drain(struct fusion_pool *pool)
-{
-	wait_var_event(&pool->bounced_again, !atomic_read(&pool->bounced_again));
 }

@@ -78,10 +78,4 @@ int fusion_bounce_again(struct fusion_bounce *bounce);
 /* Any context. */
 void fusion_bounce_put(struct fusion_bounce *bounce);
 
-/*
- * Wait for those with two attempts, which may have been answered: no more begin.  Of the others who
- * waits for @io has waited.  Sleeps.
- */
-void fusion_bounces_drain(struct fusion_pool *pool);
-
 #endif /* DM_FUSION_BOUNCE_H */

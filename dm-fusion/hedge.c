@@ -4,12 +4,14 @@
  */
 #include "bounce.h"
 #include "hedge.h"
+#include "large.h"
 #include "monitor.h"
+#include "waiters.h"
 
 /* What cannot be had yet, a place or what it costs, may be before the member answers. */
 #define LOOK_AGAIN	1		/* jiffies */
 
-static void hedge_make(struct fusion_pool *pool, struct fusion_bounce *b)
+static void hedge_bounce(struct fusion_pool *pool, struct fusion_bounce *b)
 {
 	int r = fusion_bounce_again(b);
 
@@ -19,23 +21,46 @@ static void hedge_make(struct fusion_pool *pool, struct fusion_bounce *b)
 		b->seen = false;
 }
 
+static void hedge_large(struct fusion_pool *pool, struct fusion_large *large)
+{
+	int r = fusion_large_again(large);
+
+	if (!r)
+		fusion_count(pool, hedged_writes);
+	else if (r == -EAGAIN)
+		large->seen = false;
+}
+
 static void hedge_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(work, struct fusion_pool, hedge_work.work);
 	u64 members = fusion_monitor_stuck(&pool->monitor);
+	struct fusion_large *large, *next_large;
 	struct fusion_bounce *b, *next;
 	LIST_HEAD(bounces);
+	LIST_HEAD(larges);
 
+	if (atomic_xchg(&pool->hedge_freed, 0))
+		fusion_waiters_freed(pool);
 	if (!READ_ONCE(pool->reclaim.tunables.hedge))
 		return;
-	for (; members; members &= members - 1)
-		fusion_bounce_collect(&pool->member[fusion_ctz64(members)], &bounces);
+	for (; members; members &= members - 1) {
+		struct fusion_member *m = &pool->member[fusion_ctz64(members)];
+
+		fusion_bounce_collect(m, &bounces);
+		fusion_large_collect(m, &larges);
+	}
 	/* more may have been on their way there */
-	if (!list_empty(&bounces))
+	if (!list_empty(&bounces) || !list_empty(&larges))
 		queue_delayed_work(pool->io_wq, &pool->hedge_work, LOOK_AGAIN);
 	list_for_each_entry_safe(b, next, &bounces, list) {
-		hedge_make(pool, b);
+		hedge_bounce(pool, b);
 		fusion_bounce_put(b);
+		cond_resched();
+	}
+	list_for_each_entry_safe(large, next_large, &larges, list) {
+		hedge_large(pool, large);
+		fusion_large_put(large);
 		cond_resched();
 	}
 }
@@ -46,8 +71,21 @@ void fusion_hedge_init(struct fusion_pool *pool)
 	fusion_monitor_tell(&pool->monitor, pool->io_wq, &pool->hedge_work);
 }
 
+void fusion_hedge_freed(struct fusion_pool *pool)
+{
+	atomic_set(&pool->hedge_freed, 1);
+	mod_delayed_work(pool->io_wq, &pool->hedge_work, 0);
+}
+
+static void hedge_drain(struct fusion_pool *pool)
+{
+	wait_var_event(&pool->hedged, !atomic_read(&pool->hedged));
+}
+
 void fusion_hedge_stop(struct fusion_pool *pool)
 {
 	cancel_delayed_work_sync(&pool->hedge_work);
-	fusion_bounces_drain(pool);
+	/* none begins any more, but what ends may queue the work again */
+	hedge_drain(pool);
+	cancel_delayed_work_sync(&pool->hedge_work);
 }

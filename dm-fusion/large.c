@@ -20,34 +20,19 @@
  * is not taken when no large write is under way any more, or as many have ended as
  * there were, is replicated.
  *
+ * When a member holds it up, all of it may be written to another stripe, too (hedge.h): then its
+ * memory, and the stripe that is not recorded, outlive its answer.
+ *
  * A large write gets all of its memory at once (stripe.h), in a workqueue that
  * nothing else waits for, so that those which have theirs can always finish.
  */
 #include "commit.h"
+#include "hedge.h"
 #include "io.h"
+#include "large.h"
 #include "mode.h"
-#include "stripe.h"
-#include "waiters.h"
 
-struct large {
-	struct fusion_volume *volume;
-	struct list_head ios;		/* by waiter.list; in order of blocks */
-	unsigned int blocks;		/* data slots in use */
-	u64 block[FUSION_MAX_MEMBERS];	/* for each of them */
-	blk_opf_t opf;
-	unsigned int held;		/* holds taken */
-	u64 id;				/* of the stripe it goes to */
-	struct work_struct work;
-	struct fusion_waiter waiter;
-	struct fusion_stripe stripe;	/* last: has the slots */
-};
-
-static struct large *large_of(struct fusion_stripe *stripe)
-{
-	return container_of(stripe, struct large, stripe);
-}
-
-static struct fusion_pool *large_pool(struct large *large)
+static struct fusion_pool *large_pool(struct fusion_large *large)
 {
 	return large->stripe.pool;
 }
@@ -60,7 +45,7 @@ static struct fusion_stripe_pool *large_class_pool(struct fusion_volume *v)
 int fusion_large_init(struct fusion_pool *pool, struct fusion_class *class)
 {
 	return fusion_stripe_pool_init(&pool->large_pool[class->index], pool,
-				       class, offsetof(struct large, stripe));
+				       class, offsetof(struct fusion_large, stripe));
 }
 
 void fusion_large_exit(struct fusion_pool *pool)
@@ -88,7 +73,7 @@ static void large_leave(struct fusion_volume *v)
 		fusion_large_group(v);
 }
 
-static void large_unhold(struct large *large)
+static void large_unhold(struct fusion_large *large)
 {
 	while (large->held)
 		fusion_hold_drop(&large_pool(large)->locks,
@@ -103,27 +88,61 @@ static void large_answer(struct fusion_io *io, blk_status_t status)
 		fusion_end(io->bio, status);
 }
 
-/* Everything that was got for the write, given back; answers it. */
-static void large_finish(struct large *large, blk_status_t status)
+/* Give back everything that was got for the write, but its memory; its I/Os go to @ios. */
+static void large_release(struct fusion_large *large, struct list_head *ios)
 {
-	struct fusion_pool *pool = large_pool(large);
-	struct fusion_volume *v = large->volume;
-	struct fusion_io *io, *next;
 	unsigned int i;
-	LIST_HEAD(ios);
 
 	for (i = 0; i < large->blocks; i++)
-		fusion_update_cancel(&pool->map, &large->stripe.slot[i].update);
+		fusion_update_cancel(&large_pool(large)->map, &large->stripe.slot[i].update);
 	large_unhold(large);
-	list_splice(&large->ios, &ios);
-	fusion_stripe_put(large_class_pool(v), &large->stripe);
+	list_splice(&large->ios, ios);
+}
+
+static void large_end(struct fusion_volume *v, struct list_head *ios, blk_status_t status)
+{
+	struct fusion_io *io, *next;
+
 	large_leave(v);
 	/* the last answer may be the end of the volume's device */
-	list_for_each_entry_safe(io, next, &ios, waiter.list)
+	list_for_each_entry_safe(io, next, ios, waiter.list)
 		large_answer(io, status);
 }
 
-static void large_record(struct large *large)
+void fusion_large_put(struct fusion_large *large)
+{
+	struct fusion_pool *pool = large_pool(large);
+	struct fusion_volume *v = large->volume;
+	blk_status_t status;
+	bool recorded, again;
+	LIST_HEAD(ios);
+
+	if (!atomic_dec_and_test(&large->refs))
+		return;
+	recorded = atomic_read(&large->recorded);
+	again = large->again;
+	status = large->status;
+	if (!recorded)
+		large_release(large, &ios);
+	fusion_stripe_put(&pool->large_pool[large->stripe.class->index], &large->stripe);
+	/* from here on the pool may be gone, unless there is something to be answered */
+	if (unlikely(again)) {
+		fusion_hedge_freed(pool);
+		fusion_hedged_end(pool);
+	}
+	if (!recorded)
+		large_end(v, &ios, status);
+}
+
+/* It has not been sent. */
+static void large_fail(struct fusion_large *large, blk_status_t status)
+{
+	large->status = status;
+	fusion_large_put(large);
+}
+
+/* The blocks of @large are in stripe @id. */
+static void large_record(struct fusion_large *large, u64 id)
 {
 	struct fusion_pool *pool = large_pool(large);
 	struct fusion_epoch_shard *shard;
@@ -135,39 +154,58 @@ static void large_record(struct large *large)
 	for (i = 0; i < large->blocks; i++)
 		fusion_update_base(&pool->map, shard,
 				   &large->stripe.slot[i].update,
-				   fusion_place(large->id, i));
-	fusion_space_unhold(&pool->space, large->id, true);
+				   fusion_place(id, i));
+	fusion_space_unhold(&pool->space, id, true);
 	fusion_epoch_exit(shard, flags);
 	fusion_commit_soon(pool);
 }
 
-static void large_done(struct fusion_stripe *stripe)
+void fusion_large_attempt_end(struct fusion_large *large, u64 id, blk_status_t status)
 {
-	struct large *large = large_of(stripe);
+	struct fusion_pool *pool = large_pool(large);
+	struct fusion_volume *v = large->volume;
+	bool record;
+	LIST_HEAD(ios);
 
-	if (!stripe->status)
-		large_record(large);
-	else
-		fusion_space_unhold(&stripe->pool->space, large->id, false);
-	large_finish(large, stripe->status);
+	record = !status && !atomic_xchg(&large->recorded, 1);
+	if (record) {
+		if (unlikely(id != large->id))
+			fusion_count(pool, hedges_won);
+		large_record(large, id);
+		large_release(large, &ios);
+	} else {
+		if (status)
+			WRITE_ONCE(large->status, status);
+		fusion_space_unhold(&pool->space, id, false);
+	}
+	fusion_large_put(large);
+	if (record)
+		large_end(v, &ios, BLK_STS_OK);
+}
+
+void fusion_large_done(struct fusion_stripe *stripe)
+{
+	struct fusion_large *large = fusion_large_of(stripe);
+
+	fusion_large_attempt_end(large, large->id, stripe->status);
 }
 
 /* ---- sending ---- */
 
-static void large_send_slot(struct large *large, unsigned int i)
+static void large_send_slot(struct fusion_large *large, unsigned int i)
 {
 	fusion_stripe_submit(&large->stripe, i, fusion_place(large->id, i), 0,
 			     large_pool(large)->block_pages,
 			     large->opf);
 }
 
-static void large_send(struct large *large)
+static void large_send(struct fusion_large *large)
 {
 	struct fusion_class *class = large->stripe.class;
 	unsigned int i;
 
 	fusion_count(large_pool(large), large);
-	fusion_stripe_begin(&large->stripe, large_done);
+	fusion_stripe_begin(&large->stripe, fusion_large_done);
 	for (i = 0; i < large->blocks; i++)
 		large_send_slot(large, i);
 	for (i = class->d; i < class->k; i++)
@@ -176,7 +214,7 @@ static void large_send(struct large *large)
 }
 
 /* Copy the data of @bio to the next slots. */
-static void large_copy(struct large *large, struct bio *bio)
+static void large_copy(struct fusion_large *large, struct bio *bio)
 {
 	size_t bytes = large_pool(large)->block_sectors << SECTOR_SHIFT;
 	size_t done = large->blocks * bytes;
@@ -200,7 +238,7 @@ static void large_copy(struct large *large, struct bio *bio)
 }
 
 /* Copy the data and compute the parity. */
-static void large_fill(struct large *large)
+static void large_fill(struct fusion_large *large)
 {
 	struct fusion_pool *pool = large_pool(large);
 	struct fusion_io *io;
@@ -220,7 +258,7 @@ static void large_fill(struct large *large)
 
 static void large_step(struct work_struct *work);
 
-static void large_defer(struct large *large)
+static void large_defer(struct fusion_large *large)
 {
 	INIT_WORK(&large->work, large_step);
 	queue_work(large_pool(large)->io_wq, &large->work);
@@ -229,14 +267,14 @@ static void large_defer(struct large *large)
 static void large_granted(struct fusion_hold *hold)
 {
 	struct fusion_slot *slot = container_of(hold, struct fusion_slot, hold);
-	struct large *large = large_of(slot->stripe);
+	struct fusion_large *large = fusion_large_of(slot->stripe);
 
 	large->held++;
 	large_defer(large);
 }
 
 /* Hold all blocks, in order.  False: large_granted() goes on. */
-static bool large_hold(struct large *large)
+static bool large_hold(struct fusion_large *large)
 {
 	while (large->held < large->blocks) {
 		if (!fusion_hold_take(&large_pool(large)->locks,
@@ -250,7 +288,7 @@ static bool large_hold(struct large *large)
 	return true;
 }
 
-static int large_prepare(struct large *large)
+static int large_prepare(struct fusion_large *large)
 {
 	unsigned int i;
 	int r;
@@ -269,7 +307,7 @@ static int large_prepare(struct large *large)
 }
 
 /* Is one of the blocks, which are prepared, not there yet? */
-static bool large_grows(struct large *large)
+static bool large_grows(struct fusion_large *large)
 {
 	struct fusion_map *map = &large_pool(large)->map;
 	unsigned int i;
@@ -284,9 +322,9 @@ static bool large_grows(struct large *large)
 }
 
 /* It is under way again. */
-static struct large *large_return(struct fusion_waiter *w)
+static struct fusion_large *large_return(struct fusion_waiter *w)
 {
-	struct large *large = container_of(w, struct large, waiter);
+	struct fusion_large *large = container_of(w, struct fusion_large, waiter);
 
 	if (w->grows)
 		atomic_inc(&large->volume->large);
@@ -300,11 +338,11 @@ static void large_retry(struct fusion_waiter *w)
 
 static void large_wait_failed(struct fusion_waiter *w, blk_status_t status)
 {
-	large_finish(large_return(w), status);
+	large_fail(large_return(w), status);
 }
 
 /* Pins and holds would be in the way of others. */
-static void large_let_go(struct large *large)
+static void large_let_go(struct fusion_large *large)
 {
 	struct fusion_pool *pool = large_pool(large);
 	unsigned int i;
@@ -321,7 +359,7 @@ static void large_let_go(struct large *large)
  * @grows: for blocks that are not there yet.  There may never be room for these,
  * though there is for who waits for company.
  */
-static void large_wait(struct large *large, bool grows)
+static void large_wait(struct fusion_large *large, bool grows)
 {
 	large_let_go(large);
 	large->waiter.grows = grows;
@@ -332,13 +370,13 @@ static void large_wait(struct large *large, bool grows)
 
 static void large_step(struct work_struct *work)
 {
-	struct large *large = container_of(work, struct large, work);
+	struct fusion_large *large = container_of(work, struct fusion_large, work);
 	struct fusion_pool *pool = large_pool(large);
 	struct fusion_class *class = large->volume->class;
 	int r;
 
 	if (!fusion_pool_writable(pool)) {
-		large_finish(large, BLK_STS_IOERR);
+		large_fail(large, BLK_STS_IOERR);
 		return;
 	}
 	if (!large_hold(large))
@@ -372,21 +410,25 @@ static void large_step(struct work_struct *work)
 	if (r == -ENOSPC)
 		large_wait(large, false);
 	else
-		large_finish(large, errno_to_blk_status(r));
+		large_fail(large, errno_to_blk_status(r));
 }
 
 /* Of one write, or of several that were taken together. */
 static void large_begin(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
-	struct large *large;
+	struct fusion_large *large;
 
-	large = large_of(fusion_stripe_get(large_class_pool(io->volume)));
+	large = fusion_large_of(fusion_stripe_get(large_class_pool(io->volume)));
 	large->volume = io->volume;
 	list_add_tail(&large->ios, &io->waiter.list);
 	large->blocks = 0;
 	large->opf = REQ_OP_WRITE;
 	large->held = 0;
+	atomic_set(&large->refs, 1);
+	atomic_set(&large->recorded, 0);
+	large->again = false;
+	large->seen = false;
 	fusion_waiter_init(&large->waiter);
 	large->waiter.block = FUSION_NO_BLOCK;
 	large_fill(large);

@@ -260,7 +260,8 @@ struct fusion_budget {
 	spinlock_t lock;
 	u64 seen;			/* I/Os of users, when last looked at */
 	u64 saved;			/* I/Os that nothing has been taken for */
-	u64 retry;			/* who was refused, not before that, in jiffies */
+	u64 retry;			/* who was refused that, or more, not before then, in jiffies */
+	unsigned int refused_cost;
 };
 
 struct fusion_pool {
@@ -307,7 +308,8 @@ struct fusion_pool {
 	struct fusion_monitor monitor;
 	struct fusion_budget budget;
 	struct delayed_work hedge_work;
-	atomic_t bounced_again;		/* writes with two attempts that have not ended: bounce.h */
+	atomic_t hedged;		/* writes with two attempts that have not ended: hedge.h */
+	atomic_t hedge_freed;		/* one of them has given back a stripe */
 	/* record.c; under the commit mutex */
 	struct page *record;
 	u64 states_committed;		/* generation of those in the last commit */

@@ -375,3 +375,26 @@ int fusion_stripe_end(struct fusion_stripe *stripe)
 	/* and no other: a medium error would be -ENODATA, which says something else */
 	return stripe->status ? -EIO : 0;
 }
+
+struct stripe_walk {
+	void (*done)(struct fusion_stripe *stripe);
+	void (*fn)(struct fusion_stripe *stripe, void *arg);
+	void *arg;
+};
+
+static void stripe_visit(void *owner, void *arg)
+{
+	struct fusion_slot *slot = owner;
+	struct stripe_walk *w = arg;
+
+	if (slot->stripe->done == w->done)
+		w->fn(slot->stripe, w->arg);
+}
+
+void fusion_stripe_walk(struct fusion_member *m, void (*done)(struct fusion_stripe *stripe),
+			void (*fn)(struct fusion_stripe *stripe, void *arg), void *arg)
+{
+	struct stripe_walk w = { .done = done, .fn = fn, .arg = arg };
+
+	fusion_private_walk(m, slot_end, stripe_visit, &w);
+}

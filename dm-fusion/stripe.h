@@ -101,4 +101,11 @@ void fusion_stripe_submit_to(struct fusion_stripe *stripe, unsigned int i,
 			     unsigned int pages, blk_opf_t opf);
 int fusion_stripe_end(struct fusion_stripe *stripe);
 
+/*
+ * Call @fn with @arg and each stripe that has I/O under way on @m, and whose @done is that: before that
+ * is called, and with interrupts off.
+ */
+void fusion_stripe_walk(struct fusion_member *m, void (*done)(struct fusion_stripe *stripe),
+			void (*fn)(struct fusion_stripe *stripe, void *arg), void *arg);
+
 #endif /* DM_FUSION_STRIPE_H */

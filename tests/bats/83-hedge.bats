@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Small writes that an unresponsive member holds up are sent once more, elsewhere.
+# Writes that an unresponsive member holds up are sent once more, elsewhere.
 
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
@@ -126,6 +126,25 @@ answered_elsewhere() {
 	answered_elsewhere 0 4
 }
 
+@test "so is a large write" {
+	empty_volume
+	hedging 400
+	hold_up 1024 48
+	all_end "${writers[@]}"
+	[ "$(held_count)" -ge 1 ]
+	[ "$(counter hedges_won)" -ge 1 ]
+	within_budget
+	same_as_model 1024 "$next"
+	# the stripes of those that were second are free then
+	release
+	wait_for 20 responsive "$slow"
+	message convert
+	same_as_model 1024 "$next"
+	parity_fits
+	# besides a stripe for the first block
+	[ $(($(space raid) + $(space dead) + $(space replicated))) -le $((((next - 1024) / 48 + 1) * 4)) ]
+}
+
 @test "without hedging it waits" {
 	empty_volume
 	message set hedge 0
@@ -175,7 +194,7 @@ answered_elsewhere() {
 	hold_up 1024 4
 	all_end "${writers[@]}"
 	held 1
-	stop_waits_in fusion_bounces_drain
+	stop_waits_in fusion_hedge_stop
 	start_pool
 	volume_device 0 $((mib[0] << 11))
 	blocks_as_model 1024 4
