@@ -77,6 +77,7 @@ static void add_work(const struct rig_status *s)
 	total.done.new_top += s->new_top;
 	total.done.new_patch += s->new_patch;
 	total.done.large += s->large;
+	total.done.hedged += s->hedged;
 	total.mismatches += s->mismatches;
 }
 
@@ -165,7 +166,7 @@ static int fail_under_load(struct life *l, u64 set)
 	unsigned int m;
 	char name[16];
 
-	if (work_prepare(WORK_ALL, &l->random) ||
+	if (work_prepare(&l->rig, WORK_ALL, &l->random) ||
 	    oracle_begin(&l->rig, sweep_path, WORK_ALL, 80 + draw(&l->random, 80), &l->random))
 		return wrong(l, "the workload does not begin");
 	for (m = 0; m < l->rig.n; m++) {
@@ -323,7 +324,7 @@ static int cut(struct life *l, enum work work)
 	struct rig_status s;
 	int error = 0;
 
-	if (work_prepare(work, &l->random))
+	if (work_prepare(&l->rig, work, &l->random))
 		return wrong(l, "it cannot be set");
 	if (work == WORK_REBUILD && __builtin_popcountll(l->out) < (int)rig_parity(&l->rig) &&
 	    fail_one(l))
@@ -421,10 +422,10 @@ static int live(struct life *l)
 		error = next_plan(l) == WORK_RESYNC ? start(l, 0) : check(l);
 		if (error)
 			return error;
-		say("life %lu round %lu: n=%u %s %uK%s %s: good, %.1f s", l->number, l->round,
+		say("life %lu round %lu: n=%u %s %uK%s%s %s: good, %.1f s", l->number, l->round,
 		    l->rig.n, l->rig.kind == RIG_RAID5 ? "raid5" : l->rig.kind == RIG_RAID6 ?
 		    "raid6" : "both", l->rig.block_sectors / 2, l->rig.tight ? " tight" : "",
-		    work_names[plan(l)], now() - began);
+		    l->rig.spiky ? " spiky" : "", work_names[plan(l)], now() - began);
 		began = now();
 	}
 	return 0;
@@ -447,10 +448,10 @@ static void tell(double took)
 	printf("{\"cuts\":%lu,", total.cuts);
 	tell_works("rounds_of", total.by_work);
 	tell_works("under_way_at_the_cut", total.at);
-	printf("\"done\":{\"converted\":%lu,\"compacted\":%lu,\"destaged\":%lu,\"passdowns\":%lu,\"resynced\":%lu,\"rebuilt\":%lu,\"scrubbed\":%lu,\"in_place\":%lu,\"new_top\":%lu,\"new_patch\":%lu,\"large\":%lu},",
+	printf("\"done\":{\"converted\":%lu,\"compacted\":%lu,\"destaged\":%lu,\"passdowns\":%lu,\"resynced\":%lu,\"rebuilt\":%lu,\"scrubbed\":%lu,\"in_place\":%lu,\"new_top\":%lu,\"new_patch\":%lu,\"large\":%lu,\"hedged\":%lu},",
 	       total.done.converted, total.done.compacted, total.done.destaged,
 	       total.done.passdowns, total.done.resynced, total.done.rebuilt, total.done.scrubbed,
-	       total.done.in_place, total.done.new_top, total.done.new_patch, total.done.large);
+	       total.done.in_place, total.done.new_top, total.done.new_patch, total.done.large, total.done.hedged);
 	printf("\"pages_checked\":%lu,\"lost\":%lu,\"garbage\":%lu,\"unstable\":%lu,\"unreadable\":%lu,\"mismatches\":%lu,\"members_failed\":%lu,\"pairs_failed\":%lu,\"under_load\":%lu,\"failures\":%lu,\"seconds\":%.0f}\n",
 	       total.pages, total.lost, total.garbage, total.unstable, total.unreadable,
 	       total.mismatches, total.singles, total.pairs, total.under_load, total.failures,

@@ -61,6 +61,7 @@ static void shape(struct rig *rig, u64 life, u64 seed)
 	rig->kind = life / 4 % RIG_KINDS;
 	/* half of them; the smallest ring there can be */
 	rig->journal_sectors = life / 5 % 2 ? 2048 : 0;
+	rig->spiky = life / 2 % 2;
 	rig->spares = rig->kind == RIG_RAID6 && rig->n > 7 ? 1 + draw(&state, 2) : 1;
 	rig->block_sectors = sizes[draw(&state, sizeof(sizes) / sizeof(*sizes))];
 	rig->tight = rig->n <= 8 && rig->block_sectors <= 128 && draw(&state, 3) == 0;
@@ -96,6 +97,9 @@ int rig_make(struct rig *rig, u64 life, u64 seed)
 		snprintf(seed_text, sizeof(seed_text), "%u", i + 1);
 		error = dm_make(name, rig->journal_sectors + rig->member_blocks * rig->block_sectors,
 				"ssdsim", seed_text, &ssd_dev[i]);
+		/* one that stands still takes some time else, too */
+		if (!error && rig->spiky)
+			error = dm_message(name, "time 30 30 0 0");
 		if (error)
 			return failed("make an SSD", error);
 	}
@@ -222,6 +226,7 @@ int rig_status(struct rig_status *s)
 	s->new_top = counter(text, "new_top");
 	s->new_patch = counter(text, "new_patch");
 	s->large = counter(text, "large");
+	s->hedged = counter(text, "hedged_writes");
 	for (word = strtok(text, " "); word; word = strtok(NULL, " "))
 		if (state_letter(word) && i < sizeof(s->states) - 1)
 			s->states[i++] = state_letter(word);

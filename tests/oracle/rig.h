@@ -29,6 +29,7 @@ struct rig {
 	unsigned int journal_sectors;	/* 0: no journal; on each member, before its data */
 	u64 member_blocks;
 	bool tight;			/* hardly more space than the volumes need */
+	bool spiky;			/* now and then an SSD stands still: see work.h */
 	u64 volume_blocks[RIG_VOLUMES];
 	unsigned int data[RIG_VOLUMES], parity[RIG_VOLUMES];
 	/* of what is started */
@@ -41,7 +42,7 @@ struct rig_status {
 	char states[65];		/* of the members, a letter each */
 	bool needs_check;
 	u64 converted, compacted, destaged, passdowns, resynced, rebuilt, scrubbed, mismatches,
-	    degraded, in_place, new_top, new_patch, large;
+	    degraded, in_place, new_top, new_patch, large, hedged;
 };
 
 u64 mix(u64 x);

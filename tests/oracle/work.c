@@ -32,6 +32,7 @@ const char * const work_names[NR_WORKS] = {
 	[WORK_ALL] = "all",
 	[WORK_FAIL] = "fail",
 	[WORK_REBUILD] = "rebuild",
+	[WORK_STALL] = "stall",
 };
 
 static const char *oracle, *directory;
@@ -51,7 +52,13 @@ static int set(const char *name, u64 value)
 	return dm_message(RIG_POOL, "set %s %llu", name, (unsigned long long)value);
 }
 
-int work_prepare(enum work work, u64 *random)
+/* What an SSD that stands still holds up is hedged, and as often as it can be. */
+static int prepare_spikes(void)
+{
+	return set("straggler_enter", 1) | set("straggler_exit", 0) | set("window_us", 2000);
+}
+
+int work_prepare(const struct rig *rig, enum work work, u64 *random)
 {
 	static const unsigned int limits[] = { 1, 3, 10 };
 	bool idle = work == WORK_WRITES;
@@ -65,6 +72,8 @@ int work_prepare(enum work work, u64 *random)
 	error |= set("patch_percent", work == WORK_DESTAGE ? 20 : draw(random, 3) * 5);
 	error |= set("write_select", draw(random, 3));
 	error |= set("rebuild_kib", 0);
+	if (rig->spiky)
+		error |= prepare_spikes();
 	if (error)
 		return -EINVAL;
 	/* patches are of blocks that are in stripes */
@@ -224,13 +233,15 @@ struct worker {
 	pthread_t thread;
 	bool running;
 	enum work work;		/* which this is */
-	const char *message;	/* again and again; NULL: the volume that comes and goes */
+	int (*step)(struct worker *w);	/* again and again */
+	const char *message;	/* tell_pool() */
 	u64 member, delay_us;	/* WORK_FAIL */
 	bool by_errors;
+	u64 random;		/* WORK_STALL */
 	const struct rig *rig;
 };
 
-#define MOST_WORKERS	5
+#define MOST_WORKERS	6
 
 static struct worker worker[MOST_WORKERS];
 static atomic_uint at;
@@ -244,8 +255,10 @@ static void sleep_us(u64 us)
 }
 
 /* There is a volume, written with anything, and then there is none. */
-static int pass(const struct rig *rig, void *buffer)
+static int pass(struct worker *w)
 {
+	static char buffer[65536] __attribute__((aligned(4096))) = "anything";
+	const struct rig *rig = w->rig;
 	u64 sectors = 24 * rig->block_sectors, done = 0;
 	unsigned int data = rig->data[2], parity = rig->parity[2];
 	char path[32], table[32];
@@ -293,23 +306,33 @@ static void fail_member(const struct worker *w)
 	dm_message(name, "fail writes yes");
 }
 
+/* One of the SSDs stands still for longer than a window is, and then it is the next one's turn. */
+static int stall(struct worker *w)
+{
+	char name[16];
+	int error;
+
+	snprintf(name, sizeof(name), "t-s%u", (unsigned int)draw(&w->random, w->rig->n));
+	error = dm_message(name, "stall %u", 3000 + (unsigned int)draw(&w->random, 30000));
+	sleep_us(draw(&w->random, 40000));
+	return error;
+}
+
+static int tell_pool(struct worker *w)
+{
+	return dm_message(RIG_POOL, "%s", w->message);
+}
+
 static void *go_on(void *arg)
 {
 	struct worker *w = arg;
-	void *buffer;
 	int error = 0;
 
-	if (posix_memalign(&buffer, 4096, 65536))
-		abort();
-	memset(buffer, 0x5a, 65536);
-	if (w->work == WORK_FAIL) {
+	if (w->work == WORK_FAIL)
 		fail_member(w);
-		w->work = NR_WORKS;
-	}
-	while (w->work < NR_WORKS && !ending) {
+	while (w->step && !ending) {
 		at |= 1u << w->work;
-		error = w->message ? dm_message(RIG_POOL, "%s", w->message) :
-				     pass(w->rig, buffer);
+		error = w->step(w);
 		at &= ~(1u << w->work);
 		if (error == -EILSEQ)
 			does_not_fit = true;
@@ -319,11 +342,10 @@ static void *go_on(void *arg)
 		if (error)
 			sleep_us(1000);
 	}
-	free(buffer);
 	return NULL;
 }
 
-static struct worker *begin(const struct rig *rig, enum work work, const char *message)
+static struct worker *begin(const struct rig *rig, enum work work, int (*step)(struct worker *w))
 {
 	unsigned int i;
 
@@ -331,9 +353,14 @@ static struct worker *begin(const struct rig *rig, enum work work, const char *m
 		;
 	worker[i].rig = rig;
 	worker[i].work = work;
-	worker[i].message = message;
+	worker[i].step = step;
 	worker[i].running = true;
 	return &worker[i];
+}
+
+static void begin_message(const struct rig *rig, enum work work, const char *message)
+{
+	begin(rig, work, tell_pool)->message = message;
 }
 
 void background_begin(const struct rig *rig, enum work work, u64 *random)
@@ -345,23 +372,25 @@ void background_begin(const struct rig *rig, enum work work, u64 *random)
 	does_not_fit = false;
 	at = 0;
 	if (work == WORK_RESYNC)
-		begin(rig, WORK_RESYNC, "resync");
+		begin_message(rig, WORK_RESYNC, "resync");
 	if (work == WORK_CONVERT || work == WORK_DELETE || work == WORK_ALL || work == WORK_SCRUB)
-		begin(rig, WORK_CONVERT, "convert");
+		begin_message(rig, WORK_CONVERT, "convert");
 	if (work == WORK_DESTAGE)
-		begin(rig, WORK_DESTAGE, "convert");
+		begin_message(rig, WORK_DESTAGE, "convert");
 	if (work == WORK_SCRUB || work == WORK_ALL)
-		begin(rig, WORK_SCRUB, "scrub");
+		begin_message(rig, WORK_SCRUB, "scrub");
 	if (work == WORK_DELETE || work == WORK_ALL)
-		begin(rig, WORK_DELETE, NULL);
+		begin(rig, WORK_DELETE, pass);
 	if (work == WORK_REBUILD)
-		begin(rig, WORK_REBUILD, "rebuild");
+		begin_message(rig, WORK_REBUILD, "rebuild");
 	if (work == WORK_FAIL) {
 		w = begin(rig, WORK_FAIL, NULL);
 		w->member = draw(random, rig->n);
 		w->by_errors = draw(random, 2);
 		w->delay_us = draw(random, 300000);
 	}
+	if (rig->spiky)
+		begin(rig, WORK_STALL, stall)->random = draw(random, 1ULL << 40);
 	for (i = 0; i < MOST_WORKERS; i++)
 		if (worker[i].running && pthread_create(&worker[i].thread, NULL, go_on, &worker[i]))
 			abort();

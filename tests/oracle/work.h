@@ -18,6 +18,7 @@ enum work {
 	WORK_ALL,		/* of these at once */
 	WORK_FAIL,		/* a member does */
 	WORK_REBUILD,
+	WORK_STALL,		/* of one SSD after the other, beside all of these, where they are spiky */
 	NR_WORKS,
 };
 
@@ -26,8 +27,8 @@ extern const char * const work_names[NR_WORKS];
 /* Where the oracle is, and a directory for what it knows. */
 void work_begin(const char *oracle, const char *directory);
 
-/* Settings for @work, and what is to be there before it; seeded by *@random.  0 or -errno. */
-int work_prepare(enum work work, u64 *random);
+/* Settings of @rig for @work, and what is to be there before it; seeded by *@random.  0 or -errno. */
+int work_prepare(const struct rig *rig, enum work work, u64 *random);
 
 /*
  * The oracle's workload begins: on the volumes of @rig, with what it knows in the file @state.
