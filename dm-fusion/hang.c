@@ -50,21 +50,35 @@ static bool hang_look_at(struct fusion_pool *pool, unsigned int i)
 	return hung;
 }
 
-static void hang_queue(struct fusion_pool *pool)
+/* From one look to the next, in jiffies; 0: there is none. */
+static unsigned long hang_period(const struct fusion_pool *pool)
 {
-	unsigned long period = msecs_to_jiffies(hang_ms(pool)) / HANG_LOOKS;
+	u32 ms = hang_ms(pool);
 
-	if (hang_ms(pool) && READ_ONCE(pool->hang.watching))
-		queue_delayed_work(pool->hang.wq, &pool->hang.work, max(period, 1UL));
+	return ms ? max(msecs_to_jiffies(ms) / HANG_LOOKS, 1UL) : 0;
+}
+
+static void hang_queue(struct fusion_pool *pool, unsigned long delay)
+{
+	if (READ_ONCE(pool->hang.watching))
+		queue_delayed_work(pool->hang.wq, &pool->hang.work, delay);
 }
 
 static void hang_work(struct work_struct *work)
 {
 	struct fusion_pool *pool = container_of(to_delayed_work(work), struct fusion_pool,
 						hang.work);
+	unsigned long period = hang_period(pool), now = jiffies;
+	unsigned long due = pool->hang.looked + period;
 	u64 hung = 0;
 	unsigned int i;
 
+	/* kicked: what is looked at once more has not grown older by that */
+	if (period && time_before(now, due)) {
+		hang_queue(pool, due - now);
+		return;
+	}
+	pool->hang.looked = now;
 	for (i = 0; i < pool->layout.n; i++)
 		if (hang_look_at(pool, i))
 			hung |= 1ULL << i;
@@ -76,7 +90,8 @@ static void hang_work(struct work_struct *work)
 	/* whether it can be done without may change */
 	if (hung)
 		fusion_failures_kick(pool);
-	hang_queue(pool);
+	if (period)
+		hang_queue(pool, period);
 }
 
 u64 fusion_hung(struct fusion_pool *pool)
@@ -194,7 +209,8 @@ void fusion_hang_forget(struct fusion_member *m)
 void fusion_hang_start(struct fusion_pool *pool)
 {
 	WRITE_ONCE(pool->hang.watching, true);
-	hang_queue(pool);
+	pool->hang.looked = jiffies;
+	fusion_hang_kick(pool);
 }
 
 void fusion_hang_stop(struct fusion_pool *pool)

@@ -216,6 +216,7 @@ struct fusion_hangs {
 	spinlock_t lock;
 	wait_queue_head_t wait;		/* for members' answers, or for knowing that they hang */
 	u64 hung;			/* members; under the lock */
+	unsigned long looked;		/* when the watch last did, in jiffies */
 	bool watching;
 	struct workqueue_struct *wq;
 	struct delayed_work work;

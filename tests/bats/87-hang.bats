@@ -321,6 +321,22 @@ sent() { tasks_in ssdsim_map "$1"; }
 
 held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 
+@test "what is set, and how often, makes nothing older" {
+	hang_volume 4
+	message set hang_ms 60000
+	hang "writes flushes" 2
+	same_at_once 2 {0..15}
+	held 1
+	for i in {1..24}; do message set age_s "$i"; done
+	log_lacks "has not answered"
+	# but it is found all the same
+	message set hang_ms $ms
+	for i in {1..24}; do message set age_s "$i"; done
+	wait_for 20 states_are oofooooo
+	all_goes_on
+	late 4
+}
+
 @test "a flush does not wait for an SSD that takes nothing any more" {
 	hang_volume 4
 	message set hang_ms 0
