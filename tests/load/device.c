@@ -76,6 +76,37 @@ static void submit(struct run *run, const struct arrival *a)
 	}
 }
 
+/* Is @io one of the slowest? */
+static void note_slow(struct device *d, const struct slow *io)
+{
+	unsigned int i = d->slow;
+
+	if (i < DEVICE_SLOWEST)
+		d->slow++;
+	else if (io->ns <= d->slowest[--i].ns)
+		return;
+	for (; i && d->slowest[i - 1].ns < io->ns; i--)
+		d->slowest[i] = d->slowest[i - 1];
+	d->slowest[i] = *io;
+}
+
+/* What counts has ended: @s, after @ns. */
+static void count(struct run *run, const struct slot *s, uint64_t ns)
+{
+	struct device *d = run->device;
+	struct slow io = {
+		.at_ns = s->came_ns - run->start_ns,
+		.ns = ns,
+		.offset = s->iocb.aio_offset,
+		.bytes = s->iocb.aio_nbytes,
+		.write = s->write,
+	};
+
+	if (latencies_add(&d->of[s->write], ns))
+		failed(d, "latencies", ENOMEM);
+	note_slow(d, &io);
+}
+
 /* It ended at @now. */
 static void ended(struct run *run, const struct io_event *event, uint64_t now)
 {
@@ -86,8 +117,8 @@ static void ended(struct run *run, const struct io_event *event, uint64_t now)
 
 	if (event->res != (int64_t)s->iocb.aio_nbytes)
 		failed(d, s->write ? "write" : "read", event->res < 0 ? -event->res : EIO);
-	if (s->came_ns - run->start_ns >= d->ramp_ns && latencies_add(&d->of[s->write], ns))
-		failed(d, "latencies", ENOMEM);
+	if (s->came_ns - run->start_ns >= d->ramp_ns)
+		count(run, s, ns);
 	if (at < DEVICE_TIMES && ns > d->worst_ns[at])
 		d->worst_ns[at] = ns;
 	s->next = d->free;

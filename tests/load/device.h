@@ -13,6 +13,14 @@
 #include "latencies.h"
 
 #define DEVICE_TIMES	400	/* the run is cut into so many, */
+#define DEVICE_SLOWEST	64	/* I/Os that are kept */
+
+/* An I/O that has ended. */
+struct slow {
+	uint64_t at_ns, ns;		/* it came then, and took so long */
+	uint64_t offset, bytes;
+	bool write;
+};
 
 struct device {
 	const char *name;
@@ -32,6 +40,8 @@ struct device {
 	uint64_t bytes[2];
 	uint64_t late_ns;		/* an I/O was submitted so long after it came, at most */
 	uint64_t worst_ns[DEVICE_TIMES];	/* in each of them the I/O took that took longest */
+	struct slow slowest[DEVICE_SLOWEST];	/* longest first */
+	unsigned int slow;			/* so many of them */
 };
 
 /* Open it.  -1, with errno. */

@@ -42,7 +42,8 @@ static void usage(FILE *out)
 "  --ramp N           what comes in the first N seconds of these does not count (0)\n"
 "  --slower N         come N times slower (1)\n"
 "  --seed N           of what is random (1)\n"
-"  --cdf              with the distributions, and the longest I/O of each 400th of the time\n"
+"  --cdf              with the distributions, the longest I/O of each 400th of the time, and\n"
+"                     the 64 longest of each device\n"
 "  --help             this text\n"
 "\n"
 "Times are nanoseconds.\n");
@@ -137,6 +138,18 @@ static void print_times(const struct device *d)
 	printf("]");
 }
 
+static void print_slowest(const struct device *d)
+{
+	const struct slow *s;
+
+	printf(",\"slowest\":[");
+	for (s = d->slowest; s < d->slowest + d->slow; s++)
+		printf("%s{\"at\":%" PRIu64 ",\"ns\":%" PRIu64 ",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64
+		       ",\"write\":%s}", s == d->slowest ? "" : ",", s->at_ns, s->ns, s->offset, s->bytes,
+		       s->write ? "true" : "false");
+	printf("]");
+}
+
 static void print_latencies(const char *name, struct latencies *l)
 {
 	printf(",\"%s\":", name);
@@ -165,8 +178,10 @@ static void print_device(struct device *d)
 	print_latencies("read", &d->of[0]);
 	print_latencies("write", &d->of[1]);
 	print_all("all", both, 2);
-	if (opt.cdf)
+	if (opt.cdf) {
 		print_times(d);
+		print_slowest(d);
+	}
 	printf("}");
 }
 
