@@ -75,6 +75,25 @@ bool fusion_hold_take(struct fusion_block_lock *locks, struct fusion_hold *hold,
 	return held;
 }
 
+bool fusion_hold_upgrade(struct fusion_block_lock *locks, struct fusion_hold *hold)
+{
+	struct fusion_hold_bucket *b = hold_bucket(locks, hold->key);
+	struct fusion_hold *other;
+	unsigned long flags;
+	bool alone = true;
+
+	spin_lock_irqsave(&b->lock, flags);
+	list_for_each_entry(other, &b->holds, list)
+		if (other != hold && other->key == hold->key && !other->waiting) {
+			alone = false;
+			break;
+		}
+	if (alone)
+		hold->pages = FUSION_HOLD_EXCLUSIVE;
+	spin_unlock_irqrestore(&b->lock, flags);
+	return alone;
+}
+
 /* Can @hold, a waiter of @b, be held now?  Only those before it count. */
 static bool hold_grantable(struct fusion_hold_bucket *b,
 			   struct fusion_hold *hold)

@@ -65,6 +65,12 @@ void fusion_hold_take_wait(struct fusion_block_lock *locks,
 bool fusion_hold_take_timeout(struct fusion_block_lock *locks, struct fusion_hold *hold,
 			      u64 key, u64 pages, unsigned long timeout);
 
+/*
+ * Make @hold, which is held, exclusive; who waits for it waits on.  False: others are held beside it.
+ * Any context.
+ */
+bool fusion_hold_upgrade(struct fusion_block_lock *locks, struct fusion_hold *hold);
+
 /* Give @hold back; grants those that waited for it.  Any context. */
 void fusion_hold_drop(struct fusion_block_lock *locks,
 		      struct fusion_hold *hold);

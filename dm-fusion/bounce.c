@@ -35,7 +35,9 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 	b->class = io->volume->class;
 	b->io = io;
 	b->status = BLK_STS_OK;
-	b->patched = io->patched;
+	b->in_place = !io->set;
+	b->patched = !b->in_place && io->patched;
+	b->update.chunk = NULL;
 	b->seen = false;
 	b->again = false;
 	b->attempt[0].set = io->set;
@@ -67,6 +69,15 @@ static void bounce_copy(struct fusion_bounce *b, struct bio *bio)
 	}
 }
 
+/* Nothing goes to the old place of one that was in place any more. */
+static void bounce_settle(struct fusion_bounce *b)
+{
+	if (b->update.chunk)
+		fusion_update_cancel(&b->pool->map, &b->update);
+	if (b->again)
+		fusion_grace_leave(&b->pool->grace, b->grace);
+}
+
 /* ---- attempts ---- */
 
 void fusion_bounce_put(struct fusion_bounce *b)
@@ -87,12 +98,27 @@ void fusion_bounce_put(struct fusion_bounce *b)
 	for (i = io ? 1 : 0; i < ARRAY_SIZE(b->attempt); i++)
 		if (b->attempt[i].set)
 			fusion_drawn_put(pool, b->attempt[i].set);
+	if (unlikely(b->in_place))
+		bounce_settle(b);
 	bounce_free(b);
 	/* from here on the pool may be gone, unless @io is there */
 	if (unlikely(again))
 		fusion_hedged_end(pool);
 	if (unlikely(io))
 		fusion_write_done(io, status);
+}
+
+/* @io, which was in place, has a new top, the second attempt's. */
+static void bounce_move(struct fusion_bounce *b, struct fusion_io *io)
+{
+	fusion_update_cancel(&b->pool->map, &io->update);
+	io->update = b->update;
+	b->update.chunk = NULL;
+	io->patched = false;
+	io->top = b->attempt[1].top;
+	/* what was in place may have been in the last commit: this is not */
+	if (b->opf & REQ_FUA)
+		io->commit = true;
 }
 
 /* Its replicas are written: if it is the first, @io has its place, and is answered. */
@@ -106,7 +132,9 @@ static void attempt_answer(struct fusion_attempt *a)
 	if (unlikely(a != b->attempt)) {
 		fusion_count(b->pool, hedges_won);
 		io->set = a->set;
-		if (b->patched)
+		if (b->in_place)
+			bounce_move(b, io);
+		else if (b->patched)
 			io->patch = a->patch;
 		else
 			memcpy(io->top.place, a->top.place, sizeof(io->top.place));
@@ -122,10 +150,13 @@ static void attempt_put(struct fusion_attempt *a)
 
 	if (!atomic_dec_and_test(&a->pending))
 		return;
-	if (likely(!a->status))
+	if (likely(!a->status)) {
+		/* before it is seen whether the hedger has @io: see bounce_unclaim() */
+		WRITE_ONCE(a->done, true);
 		attempt_answer(a);
-	else
+	} else {
 		WRITE_ONCE(b->status, a->status);
+	}
 	fusion_bounce_put(b);
 }
 
@@ -153,6 +184,7 @@ static bool attempt_get(struct fusion_bounce *b, struct fusion_attempt *a,
 	unsigned int i, replicas = fusion_set_stripes(b->class);
 
 	a->bounce = b;
+	a->done = false;
 	a->status = BLK_STS_OK;
 	atomic_set(&a->pending, replicas + 1);
 	for (i = 0; i < replicas; i++) {
@@ -274,6 +306,62 @@ static bool members_respond(const struct fusion_class *class, struct fusion_memb
 	return true;
 }
 
+/* What the second attempt is to change needs @io, which then nobody answers. */
+static struct fusion_io *bounce_claim(struct fusion_bounce *b)
+{
+	return xchg(&b->io, NULL);
+}
+
+/* False: the first attempt has ended meanwhile, and @io has been answered. */
+static bool bounce_unclaim(struct fusion_bounce *b, struct fusion_io *io)
+{
+	struct fusion_attempt *first = &b->attempt[0];
+
+	/* either who ends sees @io, or that it has ended is seen here */
+	xchg(&b->io, io);
+	if (READ_ONCE(first->done))
+		attempt_answer(first);
+	return READ_ONCE(b->io);
+}
+
+/* Is nothing in the top of @io's block but what it writes? */
+static bool top_is_written(struct fusion_io *io)
+{
+	struct fusion_pool *pool = io->volume->pool;
+	struct fusion_overlay *ov = NULL;
+	bool is = false;
+	u64 entry;
+
+	rcu_read_lock();
+	entry = fusion_map_entry(&pool->map, io->volume->id, io->block);
+	if (entry != FUSION_ENTRY_MISS)
+		ov = fusion_entry_overlay(entry);
+	if (ov)
+		is = !ov->patches && !(READ_ONCE(ov->top.mask) & ~io->pages);
+	rcu_read_unlock();
+	return is;
+}
+
+/*
+ * Make ready for a new top of @b, which is in place.  The block is held alone then: nobody else
+ * writes to the old one, or changes it.
+ */
+static int bounce_make_movable(struct fusion_bounce *b)
+{
+	struct fusion_pool *pool = b->pool;
+	struct fusion_io *io = bounce_claim(b);
+	int r = -EBUSY;
+
+	if (!io)
+		return -EALREADY;
+	if (fusion_hold_upgrade(&pool->locks, &io->hold) && top_is_written(io))
+		r = fusion_update_prepare(&pool->map, &b->update, io->volume->id, io->block,
+					  FUSION_UPDATE_TOP, GFP_NOWAIT);
+	b->attempt[1].top.mask = io->pages;
+	b->attempt[1].top.generation = pool->generation;
+	return bounce_unclaim(b, io) ? r : -EALREADY;
+}
+
 int fusion_bounce_again(struct fusion_bounce *b)
 {
 	struct fusion_private *replica[FUSION_MAX_REPLICAS];
@@ -292,6 +380,10 @@ int fusion_bounce_again(struct fusion_bounce *b)
 		r = -ENOMEM;
 		goto refund;
 	}
+	/* once: it may be tried again for want of a place */
+	r = b->in_place && !b->update.chunk ? bounce_make_movable(b) : 0;
+	if (r)
+		goto drop;
 	if (!attempt_draw(b, a, place, &page)) {
 		r = -EAGAIN;
 		goto drop;
@@ -303,6 +395,9 @@ int fusion_bounce_again(struct fusion_bounce *b)
 		goto give_up;
 	}
 	b->again = true;
+	if (b->in_place)
+		/* what is under way to the old place keeps it from being used again */
+		b->grace = fusion_grace_enter(&pool->grace);
 	fusion_hedged_begin(pool);
 	atomic_inc(&b->refs);
 	attempt_send(a, replica, m);

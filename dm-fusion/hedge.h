@@ -10,8 +10,9 @@
  *
  * It costs of what budget.h allows one I/O for each replica, or slot.
  *
- * Not hedged are writes in place, which could only go to where the data already is, and replicated
- * ones of more than 64 KiB.
+ * Not hedged are writes in place of less than 16 KiB, which are not copied, those of a part of what the
+ * top has, which would have to be read for a new one, those of patches, and replicated ones of more
+ * than 64 KiB.
  */
 #ifndef DM_FUSION_HEDGE_H
 #define DM_FUSION_HEDGE_H

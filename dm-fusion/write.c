@@ -245,8 +245,8 @@ static int write_send(struct fusion_io *io, const u64 *place, unsigned int page)
 	return DM_MAPIO_REMAPPED;
 }
 
-/* The same to a place that is new: of a small write from a copy, which may go to another, too. */
-static int write_send_new(struct fusion_io *io, const u64 *place, unsigned int page)
+/* The same of a small write from a copy, which may go to another place, too. */
+static int write_send_copy(struct fusion_io *io, const u64 *place, unsigned int page)
 {
 	return likely(fusion_bounce_send(io, place, page)) ? DM_MAPIO_SUBMITTED :
 		write_send(io, place, page);
@@ -290,6 +290,9 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 		write_needs_commit(io, t->place);
 	}
 	fusion_count(pool, in_place);
+	/* as a copy if it may be worth a second attempt, to a new top */
+	if (!t->patched && !(t->mask & ~io->pages) && hweight64(io->pages) >= FUSION_BOUNCE_IN_PLACE)
+		return write_send_copy(io, t->place, t->page);
 	return write_send(io, t->place, t->page);
 }
 
@@ -338,7 +341,7 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 	fusion_patch_slots(&io->patch, place);
 	write_needs_commit(io, place);
 	fusion_count(pool, new_patch);
-	return write_send_new(io, place, fusion_patch_at(&io->patch));
+	return write_send_copy(io, place, fusion_patch_at(&io->patch));
 }
 
 /* The patches of the block become a top; then the write goes there. */
@@ -412,7 +415,7 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 	io->top.generation = pool->generation;
 	write_needs_commit(io, io->top.place);
 	fusion_count(pool, new_top);
-	return write_send_new(io, io->top.place,
+	return write_send_copy(io, io->top.place,
 			      fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
 }
 

@@ -145,6 +145,17 @@ answered_elsewhere() {
 	[ $(($(space raid) + $(space dead) + $(space replicated))) -le $((((next - 1024) / 48 + 1) * 4)) ]
 }
 
+@test "so is a whole block in place, and it moves" {
+	empty_volume
+	random_to 0 1024 1024
+	hedging 400
+	tops=$(counter new_top)
+	answered_elsewhere 1024 16
+	[ "$next" -le 2048 ]
+	# it was in place at first
+	[ "$(counter new_top)" -eq "$tops" ]
+}
+
 @test "without hedging it waits" {
 	empty_volume
 	message set hedge 0
@@ -157,7 +168,7 @@ answered_elsewhere() {
 	same_as_model 1024 1028
 }
 
-@test "what is written in place is not hedged" {
+@test "a part of what is in place is not hedged" {
 	empty_volume
 	random_to 0 1024 1024
 	hedging 400
