@@ -111,7 +111,8 @@ void fusion_bounce_put(struct fusion_bounce *b)
 /* @io, which was in place, has a new top, the second attempt's. */
 static void bounce_move(struct fusion_bounce *b, struct fusion_io *io)
 {
-	fusion_update_cancel(&b->pool->map, &io->update);
+	if (io->update.chunk)
+		fusion_update_cancel(&b->pool->map, &io->update);
 	io->update = b->update;
 	b->update.chunk = NULL;
 	io->patched = false;
@@ -138,6 +139,9 @@ static void attempt_answer(struct fusion_attempt *a)
 			io->patch = a->patch;
 		else
 			memcpy(io->top.place, a->top.place, sizeof(io->top.place));
+	} else if (unlikely(b->update.chunk)) {
+		/* what it pins is the volume's, which may be gone after the answer */
+		fusion_update_cancel(&b->pool->map, &b->update);
 	}
 	a->set = NULL;
 	fusion_write_done(io, BLK_STS_OK);
@@ -354,7 +358,9 @@ static int bounce_make_movable(struct fusion_bounce *b)
 
 	if (!io)
 		return -EALREADY;
-	if (fusion_hold_upgrade(&pool->locks, &io->hold) && top_is_written(io))
+	/* its own place needs no metadata: a new one is to leave what others need */
+	if (!READ_ONCE(pool->metadata_low) && !fusion_commit_crowded(pool) &&
+	    fusion_hold_upgrade(&pool->locks, &io->hold) && top_is_written(io))
 		r = fusion_update_prepare(&pool->map, &b->update, io->volume->id, io->block,
 					  FUSION_UPDATE_TOP, GFP_NOWAIT);
 	b->attempt[1].top.mask = io->pages;

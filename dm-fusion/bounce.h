@@ -63,7 +63,7 @@ struct fusion_bounce {
 	struct list_head list;		/* the hedger's */
 	struct fusion_attempt attempt[2];
 	/* of a second attempt of one in place */
-	struct fusion_update update;	/* chunk NULL: there is none */
+	struct fusion_update update;	/* who has @io may use it; chunk NULL: there is none */
 	unsigned int grace;
 };
 

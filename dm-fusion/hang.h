@@ -21,9 +21,9 @@
  *
  * When it is recorded, and nothing is sent to the member any more,
  *
- *  - I/O of our own memory is abandoned (private.h): large writes, and small ones to new
- *    places (bounce.h), are answered, the background goes on with what else there is, as after
- *    any failure;
+ *  - I/O of our own memory is abandoned (private.h): large writes, and small ones that went out
+ *    as copies (bounce.h), are answered, the background goes on with what else there is, as
+ *    after any failure;
  *  - reads of users stay under way, as the member may still write to their pages.  But they
  *    do not keep their places: their grace references are put for them.  When one ends at
  *    last, what it has read is not used: it is read from elsewhere (recover.c);
