@@ -125,9 +125,12 @@ pages_other() {
 		write $((b * 16)) 1
 	done
 	flush
-	# holds a block of two, and is not the one with the metadata
-	find_ssd 15
-	[ "$ssd" -ne 7 ] || find_ssd 31
+	# of one of the blocks, which are anywhere, and not the one with the metadata
+	for b in {0..3}; do
+		find_ssd $((b * 16 + 15))
+		[ "$ssd" -eq 7 ] || break
+	done
+	[ "$ssd" -ne 7 ]
 	restart rw 4
 	dmsetup message "ssd$ssd" 0 bad 0 $((member_sectors / 8))
 	dmsetup message "ssd$ssd" 0 hold writes
