@@ -11,24 +11,13 @@
 /* What cannot be had yet, a place or what it costs, may be before the member answers. */
 #define LOOK_AGAIN	1		/* jiffies */
 
-static void hedge_bounce(struct fusion_pool *pool, struct fusion_bounce *b)
+/* @error: what came of a second attempt of a write, which is @seen again if it can be tried again. */
+static void hedge_made(struct fusion_pool *pool, int error, bool *seen)
 {
-	int r = fusion_bounce_again(b);
-
-	if (!r)
+	if (!error)
 		fusion_count(pool, hedged_writes);
-	else if (r == -EAGAIN)
-		b->seen = false;
-}
-
-static void hedge_large(struct fusion_pool *pool, struct fusion_large *large)
-{
-	int r = fusion_large_again(large);
-
-	if (!r)
-		fusion_count(pool, hedged_writes);
-	else if (r == -EAGAIN)
-		large->seen = false;
+	else if (error == -EAGAIN)
+		*seen = false;
 }
 
 static void hedge_work(struct work_struct *work)
@@ -54,12 +43,12 @@ static void hedge_work(struct work_struct *work)
 	if (!list_empty(&bounces) || !list_empty(&larges))
 		queue_delayed_work(pool->io_wq, &pool->hedge_work, LOOK_AGAIN);
 	list_for_each_entry_safe(b, next, &bounces, list) {
-		hedge_bounce(pool, b);
+		hedge_made(pool, fusion_bounce_again(b), &b->seen);
 		fusion_bounce_put(b);
 		cond_resched();
 	}
 	list_for_each_entry_safe(large, next_large, &larges, list) {
-		hedge_large(pool, large);
+		hedge_made(pool, fusion_large_again(large), &large->seen);
 		fusion_large_put(large);
 		cond_resched();
 	}
@@ -77,15 +66,10 @@ void fusion_hedge_freed(struct fusion_pool *pool)
 	mod_delayed_work(pool->io_wq, &pool->hedge_work, 0);
 }
 
-static void hedge_drain(struct fusion_pool *pool)
-{
-	wait_var_event(&pool->hedged, !atomic_read(&pool->hedged));
-}
-
 void fusion_hedge_stop(struct fusion_pool *pool)
 {
 	cancel_delayed_work_sync(&pool->hedge_work);
 	/* none begins any more, but what ends may queue the work again */
-	hedge_drain(pool);
+	wait_var_event(&pool->hedged, !atomic_read(&pool->hedged));
 	cancel_delayed_work_sync(&pool->hedge_work);
 }
