@@ -84,7 +84,8 @@ bool fusion_hold_upgrade(struct fusion_block_lock *locks, struct fusion_hold *ho
 
 	spin_lock_irqsave(&b->lock, flags);
 	list_for_each_entry(other, &b->holds, list)
-		if (other != hold && other->key == hold->key && !other->waiting) {
+		if (other != hold && !other->waiting &&
+		    hold_conflicts(other, hold->key, FUSION_HOLD_EXCLUSIVE)) {
 			alone = false;
 			break;
 		}

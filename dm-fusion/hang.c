@@ -208,9 +208,9 @@ void fusion_hang_forget(struct fusion_member *m)
 
 void fusion_hang_start(struct fusion_pool *pool)
 {
-	WRITE_ONCE(pool->hang.watching, true);
 	pool->hang.looked = jiffies;
-	fusion_hang_kick(pool);
+	WRITE_ONCE(pool->hang.watching, true);
+	hang_queue(pool, hang_period(pool));
 }
 
 void fusion_hang_stop(struct fusion_pool *pool)
