@@ -69,9 +69,8 @@ struct fusion_bounce {
 
 /*
  * Send a copy of @io's write to @place, which it has drawn, or if it has no set is in place, from @page
- * of these on.  False: it is too
- * large, or there is no memory.  True: fusion_write_done() goes on with @io, or has done so.
- * Any context.
+ * of these on.  False: it is too large, or there is no memory.  True: fusion_write_done() goes on with
+ * @io, or has done so.  Any context.
  */
 bool fusion_bounce_send(struct fusion_io *io, const u64 *place, unsigned int page);
 

@@ -416,7 +416,7 @@ static int write_new_top(struct fusion_io *io, const struct write_target *t,
 	write_needs_commit(io, io->top.place);
 	fusion_count(pool, new_top);
 	return write_send_copy(io, io->top.place,
-			      fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
+			       fusion_sector_page(pool, io->bio->bi_iter.bi_sector));
 }
 
 /* ---- the path ---- */

@@ -451,7 +451,8 @@ static void tell(double took)
 	printf("\"done\":{\"converted\":%lu,\"compacted\":%lu,\"destaged\":%lu,\"passdowns\":%lu,\"resynced\":%lu,\"rebuilt\":%lu,\"scrubbed\":%lu,\"in_place\":%lu,\"new_top\":%lu,\"new_patch\":%lu,\"large\":%lu,\"hedged\":%lu},",
 	       total.done.converted, total.done.compacted, total.done.destaged,
 	       total.done.passdowns, total.done.resynced, total.done.rebuilt, total.done.scrubbed,
-	       total.done.in_place, total.done.new_top, total.done.new_patch, total.done.large, total.done.hedged);
+	       total.done.in_place, total.done.new_top, total.done.new_patch, total.done.large,
+	       total.done.hedged);
 	printf("\"pages_checked\":%lu,\"lost\":%lu,\"garbage\":%lu,\"unstable\":%lu,\"unreadable\":%lu,\"mismatches\":%lu,\"members_failed\":%lu,\"pairs_failed\":%lu,\"under_load\":%lu,\"failures\":%lu,\"seconds\":%.0f}\n",
 	       total.pages, total.lost, total.garbage, total.unstable, total.unreadable,
 	       total.mismatches, total.singles, total.pairs, total.under_load, total.failures,
