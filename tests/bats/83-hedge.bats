@@ -182,11 +182,15 @@ answered_elsewhere() {
 @test "there is no more than one hedge for 20 I/Os" {
 	empty_volume
 	hedging 20
+	# so many are sent there before it is seen that it does not answer
+	message set monitor 0
 	dmsetup message ssd5 0 hold writes
 	# blocks that are not there yet
-	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=4m --bs=16k --rw=write:48k --direct=1 \
-		--ioengine=libaio --iodepth=64 --output=/dev/null 3>&- &
+	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=8m --bs=16k --rw=write:48k --direct=1 \
+		--ioengine=libaio --iodepth=128 --output=/dev/null 3>&- &
 	fio=$!
+	wait_for 20 held 8
+	message set monitor 1
 	wait_for 20 hedged 1
 	within_budget
 	# of all that are held the pool could afford few
