@@ -8,10 +8,6 @@
 #include "bounce.h"
 #include "budget.h"
 #include "hedge.h"
-#include "patch-set.h"
-
-/* There is another way: nothing is waited for, no reserve used up, and nobody told. */
-#define BOUNCE_GFP	(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
 /* What the members are to know of who writes. */
 #define BOUNCE_FLAGS	(REQ_OP_MASK | REQ_SYNC | REQ_META | REQ_PRIO | REQ_FUA | REQ_IDLE | \
@@ -23,10 +19,10 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 	struct bio *bio = io->bio;
 	struct fusion_bounce *b;
 
-	b = kmalloc(sizeof(*b), BOUNCE_GFP);
+	b = kmalloc(sizeof(*b), FUSION_BOUNCE_GFP);
 	if (!b)
 		return NULL;
-	b->data = alloc_pages(BOUNCE_GFP | __GFP_COMP, get_order(bio->bi_iter.bi_size));
+	b->data = alloc_pages(FUSION_BOUNCE_GFP | __GFP_COMP, get_order(bio->bi_iter.bi_size));
 	if (!b->data) {
 		kfree(b);
 		return NULL;
@@ -36,7 +32,7 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 	b->io = io;
 	b->status = BLK_STS_OK;
 	b->in_place = !io->set;
-	b->patched = !b->in_place && io->patched;
+	b->patched = io->patched;
 	b->update.chunk = NULL;
 	b->seen = false;
 	b->again = false;
@@ -108,22 +104,24 @@ void fusion_bounce_put(struct fusion_bounce *b)
 		fusion_write_done(io, status);
 }
 
-/* @io, which was in place, has a new top, the second attempt's. */
+/* @io, which was in place, has a place of its own, the second attempt's. */
 static void bounce_move(struct fusion_bounce *b, struct fusion_io *io)
 {
 	if (io->update.chunk)
 		fusion_update_cancel(&b->pool->map, &io->update);
 	io->update = b->update;
 	b->update.chunk = NULL;
-	io->patched = false;
-	io->top = b->attempt[1].top;
+	if (!b->patched) {
+		io->top.mask = b->mask;
+		io->top.generation = b->pool->generation;
+	}
 	/* what was in place may have been in the last commit: this is not */
 	if (b->opf & REQ_FUA)
 		io->commit = true;
 }
 
 /* Its replicas are written: if it is the first, @io has its place, and is answered. */
-static void attempt_answer(struct fusion_attempt *a)
+void fusion_attempt_answer(struct fusion_attempt *a)
 {
 	struct fusion_bounce *b = a->bounce;
 	struct fusion_io *io = xchg(&b->io, NULL);
@@ -133,12 +131,12 @@ static void attempt_answer(struct fusion_attempt *a)
 	if (unlikely(a != b->attempt)) {
 		fusion_count(b->pool, hedges_won);
 		io->set = a->set;
-		if (b->in_place)
-			bounce_move(b, io);
-		else if (b->patched)
+		if (b->patched)
 			io->patch = a->patch;
 		else
 			memcpy(io->top.place, a->top.place, sizeof(io->top.place));
+		if (b->in_place)
+			bounce_move(b, io);
 	} else if (unlikely(b->update.chunk)) {
 		/* what it pins is the volume's, which may be gone after the answer */
 		fusion_update_cancel(&b->pool->map, &b->update);
@@ -157,7 +155,7 @@ static void attempt_put(struct fusion_attempt *a)
 	if (likely(!a->status)) {
 		/* before it is seen whether the hedger has @io: see bounce_unclaim() */
 		WRITE_ONCE(a->done, true);
-		attempt_answer(a);
+		fusion_attempt_answer(a);
 	} else {
 		WRITE_ONCE(b->status, a->status);
 	}
@@ -165,7 +163,7 @@ static void attempt_put(struct fusion_attempt *a)
 }
 
 /* An abandoned one is as good as written (hang.h). */
-static void attempt_end(void *owner, blk_status_t status, bool abandoned)
+void fusion_attempt_end(void *owner, blk_status_t status, bool abandoned)
 {
 	struct fusion_attempt *a = owner;
 
@@ -181,9 +179,8 @@ static void attempt_drop(struct fusion_private **io, unsigned int count)
 		bio_put(&io[--count]->bio);
 }
 
-/* I/O for all replicas of @b, into @io.  False: there is none. */
-static bool attempt_get(struct fusion_bounce *b, struct fusion_attempt *a,
-			struct fusion_private **io)
+bool fusion_attempt_get(struct fusion_attempt *a, struct fusion_bounce *b, struct page *data,
+			unsigned int pages, struct fusion_attempt_io *out)
 {
 	unsigned int i, replicas = fusion_set_stripes(b->class);
 
@@ -192,20 +189,26 @@ static bool attempt_get(struct fusion_bounce *b, struct fusion_attempt *a,
 	a->status = BLK_STS_OK;
 	atomic_set(&a->pending, replicas + 1);
 	for (i = 0; i < replicas; i++) {
-		io[i] = fusion_private_try(b->pool, b->opf, attempt_end, a);
-		if (unlikely(!io[i])) {
-			attempt_drop(io, i);
+		struct fusion_private *io = fusion_private_try(b->pool, b->opf, fusion_attempt_end, a);
+
+		if (unlikely(!io)) {
+			attempt_drop(out->replica, i);
 			return false;
 		}
-		__bio_add_page(&io[i]->bio, b->data, b->pages << FUSION_PAGE_SHIFT, 0);
-		bio_set_prio(&io[i]->bio, b->ioprio);
+		__bio_add_page(&io->bio, data, pages << FUSION_PAGE_SHIFT, 0);
+		bio_set_prio(&io->bio, b->ioprio);
+		out->replica[i] = io;
 	}
 	return true;
 }
 
-/* Aim them at @place, from @page of these on; their members. */
-static void attempt_aim(struct fusion_attempt *a, struct fusion_private **io, const u64 *place,
-			unsigned int page, struct fusion_member **m)
+void fusion_attempt_drop(struct fusion_attempt *a, struct fusion_attempt_io *io)
+{
+	attempt_drop(io->replica, fusion_set_stripes(a->bounce->class));
+}
+
+void fusion_attempt_aim(struct fusion_attempt *a, struct fusion_attempt_io *io, const u64 *place,
+			unsigned int page)
 {
 	unsigned int i, replicas = fusion_set_stripes(a->bounce->class), out = 0;
 	struct fusion_pool *pool = a->bounce->pool;
@@ -214,30 +217,27 @@ static void attempt_aim(struct fusion_attempt *a, struct fusion_private **io, co
 
 	for (i = 0; i < replicas; i++) {
 		sector = fusion_space_locate(&pool->space, place[i], &member);
-		io[i]->bio.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
-		m[i] = &pool->member[member];
-		out += fusion_member_out(m[i]);
+		io->replica[i]->bio.bi_iter.bi_sector = sector + page * FUSION_PAGE_SECTORS;
+		io->member[i] = &pool->member[member];
+		out += fusion_member_out(io->member[i]);
 	}
 	/* more have failed than can be done without */
 	if (unlikely(out == replicas))
 		a->status = BLK_STS_IOERR;
 }
 
-/* @a may be gone then. */
-static void attempt_send(struct fusion_attempt *a, struct fusion_private **io,
-			 struct fusion_member **m)
+void fusion_attempt_send(struct fusion_attempt *a, struct fusion_attempt_io *io)
 {
 	unsigned int i, replicas = fusion_set_stripes(a->bounce->class);
 
 	for (i = 0; i < replicas; i++)
-		fusion_private_submit(io[i], m[i]);
+		fusion_private_submit(io->replica[i], io->member[i]);
 	attempt_put(a);
 }
 
 bool fusion_bounce_send(struct fusion_io *io, const u64 *place, unsigned int page)
 {
-	struct fusion_private *replica[FUSION_MAX_REPLICAS];
-	struct fusion_member *m[FUSION_MAX_REPLICAS];
+	struct fusion_attempt_io replicas;
 	struct fusion_attempt *a;
 	struct fusion_bounce *b;
 
@@ -247,174 +247,12 @@ bool fusion_bounce_send(struct fusion_io *io, const u64 *place, unsigned int pag
 	if (unlikely(!b))
 		return false;
 	a = &b->attempt[0];
-	if (unlikely(!attempt_get(b, a, replica))) {
+	if (unlikely(!fusion_attempt_get(a, b, b->data, b->pages, &replicas))) {
 		bounce_free(b);
 		return false;
 	}
 	bounce_copy(b, io->bio);
-	attempt_aim(a, replica, place, page, m);
-	attempt_send(a, replica, m);
+	fusion_attempt_aim(a, &replicas, place, page);
+	fusion_attempt_send(a, &replicas);
 	return true;
-}
-
-/* ---- the second ---- */
-
-static void bounce_note(void *owner, void *bounces)
-{
-	struct fusion_attempt *a = owner;
-	struct fusion_bounce *b = a->bounce;
-
-	if (b->seen)
-		return;
-	b->seen = true;
-	/* it is under way: not the last */
-	atomic_inc(&b->refs);
-	list_add_tail(&b->list, bounces);
-}
-
-void fusion_bounce_collect(struct fusion_member *m, struct list_head *bounces)
-{
-	fusion_private_walk(m, attempt_end, bounce_note, bounces);
-}
-
-/* A place for another attempt of @b, into @a; @place are its slots, and the page of these. */
-static bool attempt_draw(struct fusion_bounce *b, struct fusion_attempt *a, u64 *place,
-			 unsigned int *page)
-{
-	struct fusion_space *s = &b->pool->space;
-
-	if (b->patched) {
-		a->set = fusion_patch_draw(s, b->class, b->key, b->pages, false, &a->patch);
-		if (!a->set)
-			return false;
-		fusion_patch_slots(&a->patch, place);
-		*page = fusion_patch_at(&a->patch);
-	} else {
-		a->set = fusion_set_draw(s, b->class, b->key, false, &a->top);
-		if (!a->set)
-			return false;
-		memcpy(place, a->top.place, sizeof(a->top.place));
-		*page = b->page;
-	}
-	return true;
-}
-
-/* Are all of @m as quick as ever? */
-static bool members_respond(const struct fusion_class *class, struct fusion_member **m)
-{
-	unsigned int i;
-
-	for (i = 0; i < fusion_set_stripes(class); i++)
-		if (fusion_member_burden(m[i]) >= FUSION_BURDEN_SILENT)
-			return false;
-	return true;
-}
-
-/* What the second attempt is to change needs @io, which then nobody answers. */
-static struct fusion_io *bounce_claim(struct fusion_bounce *b)
-{
-	return xchg(&b->io, NULL);
-}
-
-/* False: the first attempt has ended meanwhile, and @io has been answered. */
-static bool bounce_unclaim(struct fusion_bounce *b, struct fusion_io *io)
-{
-	struct fusion_attempt *first = &b->attempt[0];
-
-	/* either who ends sees @io, or that it has ended is seen here */
-	xchg(&b->io, io);
-	if (READ_ONCE(first->done))
-		attempt_answer(first);
-	return READ_ONCE(b->io);
-}
-
-/* Is nothing in the top of @io's block but what it writes? */
-static bool top_is_written(struct fusion_io *io)
-{
-	struct fusion_pool *pool = io->volume->pool;
-	struct fusion_overlay *ov = NULL;
-	bool is = false;
-	u64 entry;
-
-	rcu_read_lock();
-	entry = fusion_map_entry(&pool->map, io->volume->id, io->block);
-	if (entry != FUSION_ENTRY_MISS)
-		ov = fusion_entry_overlay(entry);
-	if (ov)
-		is = !ov->patches && !(READ_ONCE(ov->top.mask) & ~io->pages);
-	rcu_read_unlock();
-	return is;
-}
-
-/*
- * Make ready for a new top of @b, which is in place.  The block is held alone then: nobody else
- * writes to the old one, or changes it.
- */
-static int bounce_make_movable(struct fusion_bounce *b)
-{
-	struct fusion_pool *pool = b->pool;
-	struct fusion_io *io = bounce_claim(b);
-	int r = -EBUSY;
-
-	if (!io)
-		return -EALREADY;
-	/* its own place needs no metadata: a new one is to leave what others need */
-	if (!READ_ONCE(pool->metadata_low) && !fusion_commit_crowded(pool) &&
-	    fusion_hold_upgrade(&pool->locks, &io->hold) && top_is_written(io))
-		r = fusion_update_prepare(&pool->map, &b->update, io->volume->id, io->block,
-					  FUSION_UPDATE_TOP, GFP_NOWAIT);
-	b->attempt[1].top.mask = io->pages;
-	b->attempt[1].top.generation = pool->generation;
-	return bounce_unclaim(b, io) ? r : -EALREADY;
-}
-
-int fusion_bounce_again(struct fusion_bounce *b)
-{
-	struct fusion_private *replica[FUSION_MAX_REPLICAS];
-	struct fusion_member *m[FUSION_MAX_REPLICAS];
-	struct fusion_attempt *a = &b->attempt[1];
-	struct fusion_pool *pool = b->pool;
-	unsigned int replicas = fusion_set_stripes(b->class), page;
-	u64 place[FUSION_MAX_REPLICAS];
-	int r;
-
-	if (!READ_ONCE(b->io))
-		return -EALREADY;
-	if (!fusion_budget_take(pool, replicas))
-		return -EAGAIN;
-	if (!attempt_get(b, a, replica)) {
-		r = -ENOMEM;
-		goto refund;
-	}
-	/* once: it may be tried again for want of a place */
-	r = b->in_place && !b->update.chunk ? bounce_make_movable(b) : 0;
-	if (r)
-		goto drop;
-	if (!attempt_draw(b, a, place, &page)) {
-		r = -EAGAIN;
-		goto drop;
-	}
-	attempt_aim(a, replica, place, page, m);
-	if (!members_respond(b->class, m)) {
-		/* not again: the place is lost */
-		r = -ENOSPC;
-		goto give_up;
-	}
-	b->again = true;
-	if (b->in_place)
-		/* what is under way to the old place keeps it from being used again */
-		b->grace = fusion_grace_enter(&pool->grace);
-	fusion_hedged_begin(pool);
-	atomic_inc(&b->refs);
-	attempt_send(a, replica, m);
-	return 0;
-
-give_up:
-	fusion_drawn_put(pool, a->set);
-	a->set = NULL;
-drop:
-	attempt_drop(replica, replicas);
-refund:
-	fusion_budget_refund(pool, replicas);
-	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Small writes to new places, and in place those of 16 KiB or more of all that a top has, as copies: in
- * memory of our own, and sent to all replicas as I/O of our own (private.h).  So
+ * Small writes to new places, and in place those of 8 KiB or more, as copies: in memory of our own, and
+ * sent to all replicas as I/O of our own (private.h).  So
  *
  *  - a write can be answered before all of it has ended: if one of its members is unresponsive, it is
  *    sent again, to another place, in a second *attempt* (hedge.h).  The first that has written all
@@ -10,16 +10,18 @@
  *
  * It costs memory and a copy, but only of up to 64 KiB: for 4 KiB 2,800 instructions, of 32,000 that
  * the write takes with its share of a commit, for 64 KiB 11,700, of 50,300.  If there is no memory at
- * once, dm's clone is sent, as of larger writes, and of other writes in place.
+ * once, dm's clone is sent, as of larger writes, and of 4 KiB in place.
  *
  * What can be lost: nothing refers to the place of an attempt that is not recorded, and nobody else is
  * given it, or anything else of its set, before all its replicas have ended.  A power cut finds there
  * what it finds where a write was not answered (write.c).
  *
- * A write in place has a new top for its second attempt, as if its block were written for the first
- * time: for that it holds the block alone.  If that is the first to be written, the old top is dead, and
- * the write to it still under way.  No parity covers a slot that is dead (convert.h), and until that
- * write has ended a grace reference keeps the slot from being used again: so it harms nothing.
+ * A write in place has a new top for its second attempt, or new patches, as if they had not been there:
+ * for that it holds the block alone.  What else the old top has is read from a replica of it, and goes
+ * with it: as nobody but the write changes the old top, that is what it has.  If the second attempt is
+ * the first to be written, the old place is dead, and the write to it still under way.  No parity
+ * covers a slot that is dead (convert.h), and until that write has ended a grace reference keeps the
+ * place from being used again: so it harms nothing.
  */
 #ifndef DM_FUSION_BOUNCE_H
 #define DM_FUSION_BOUNCE_H
@@ -27,10 +29,16 @@
 #include "io.h"
 #include "private.h"
 
+/* There is another way: nothing is waited for, no reserve used up, and nobody told. */
+#define FUSION_BOUNCE_GFP	(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
+
 /* Pages of a write; more are not worth the copy. */
 #define FUSION_BOUNCE_PAGES	16
-/* Of one in place; fewer are not worth it: 4 KiB in place are 15,500 instructions without a copy. */
-#define FUSION_BOUNCE_IN_PLACE	4
+/*
+ * Of one in place; fewer are not worth it, unless a member is unresponsive already: 4 KiB in place are
+ * 15,500 instructions without a copy.
+ */
+#define FUSION_BOUNCE_IN_PLACE	2
 
 struct fusion_attempt {
 	struct fusion_bounce *bounce;
@@ -55,7 +63,7 @@ struct fusion_bounce {
 	u8 page;			/* of its block, the first */
 	u8 pages;
 	bool patched;			/* its place is a patch's */
-	bool in_place;			/* the first attempt is: the second, if any, is a new top */
+	bool in_place;			/* the first attempt is: the second, if any, is not */
 	bool seen;			/* collected before; the hedger's */
 	bool again;			/* there was a second attempt */
 	blk_status_t status;		/* of an attempt that failed */
@@ -65,6 +73,14 @@ struct fusion_bounce {
 	/* of a second attempt of one in place */
 	struct fusion_update update;	/* who has @io may use it; chunk NULL: there is none */
 	unsigned int grace;
+	u64 mask;			/* pages of the new top, if it is one, */
+	u64 old[FUSION_MAX_REPLICAS];	/* and where the old one is */
+};
+
+/* I/O of an attempt, to each replica. */
+struct fusion_attempt_io {
+	struct fusion_private *replica[FUSION_MAX_REPLICAS];
+	struct fusion_member *member[FUSION_MAX_REPLICAS];
 };
 
 /*
@@ -74,20 +90,38 @@ struct fusion_bounce {
  */
 bool fusion_bounce_send(struct fusion_io *io, const u64 *place, unsigned int page);
 
+/* Any context. */
+void fusion_bounce_put(struct fusion_bounce *bounce);
+
+/* ---- attempts: bounce-again.c has the second; any context ---- */
+
+/* I/O for all replicas, of @pages pages of @data.  False: there is no memory. */
+bool fusion_attempt_get(struct fusion_attempt *a, struct fusion_bounce *bounce, struct page *data,
+			unsigned int pages, struct fusion_attempt_io *io);
+/* It is not sent after all. */
+void fusion_attempt_drop(struct fusion_attempt *a, struct fusion_attempt_io *io);
+/* Aim it at @place, from @page of these on. */
+void fusion_attempt_aim(struct fusion_attempt *a, struct fusion_attempt_io *io, const u64 *place,
+			unsigned int page);
+/* Drops the attempt's reference when it has ended: @a may be gone then. */
+void fusion_attempt_send(struct fusion_attempt *a, struct fusion_attempt_io *io);
+/* One of its replicas has ended, or is abandoned, which is as good as written (hang.h). */
+void fusion_attempt_end(void *attempt, blk_status_t status, bool abandoned);
+/* Its replicas are written: if it is the first, @io has its place, and is answered. */
+void fusion_attempt_answer(struct fusion_attempt *a);
+
+/* ---- bounce-again.c, for the hedger alone ---- */
+
 /*
  * Add those that are under way on @m to @bounces, with a reference each, if they have not been seen.
- * The hedger's alone.
  */
 void fusion_bounce_collect(struct fusion_member *m, struct list_head *bounces);
 
 /*
  * Make a second attempt of @bounce, in a place where all members respond; for each once.  -EAGAIN: it
  * cannot be afforded now, or no set that is open has a place.  Other errors: there is no memory, the place
- * was no better, or it is answered.  The hedger's alone.
+ * was no better, or it is answered.
  */
 int fusion_bounce_again(struct fusion_bounce *bounce);
-
-/* Any context. */
-void fusion_bounce_put(struct fusion_bounce *bounce);
 
 #endif /* DM_FUSION_BOUNCE_H */

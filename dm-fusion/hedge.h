@@ -8,11 +8,12 @@
  * which is some times what one takes else; or when it has answered nothing for half a window.  All that
  * is under way there is hedged; what comes after goes elsewhere at once.
  *
- * It costs of what budget.h allows one I/O for each replica, or slot.
+ * It costs of what budget.h allows one I/O for each replica, or slot, and one if there is something to be
+ * read for it.
  *
- * Not hedged are writes in place of less than 16 KiB, which are not copied, those of a part of what the
- * top has, which would have to be read for a new one, those of patches, and replicated ones of more
- * than 64 KiB.
+ * Not hedged are writes of 4 KiB in place, which are not copied, unless a member of theirs is unresponsive
+ * already; those of a part of a top of which it is not known whether its replicas are the same
+ * (resync.c); and replicated ones of more than 64 KiB.
  */
 #ifndef DM_FUSION_HEDGE_H
 #define DM_FUSION_HEDGE_H

@@ -271,6 +271,29 @@ static void write_needs_commit(struct fusion_io *io, const u64 *place)
 	}
 }
 
+/* Is one of the members that @place is on unresponsive? */
+static bool write_is_slow(struct fusion_pool *pool, const u64 *place, unsigned int replicas)
+{
+	u64 slow = fusion_unresponsive_members(&pool->monitor);
+	unsigned int i;
+
+	if (likely(!slow))
+		return false;
+	for (i = 0; i < replicas; i++)
+		if (slow >> (fusion_member_at(pool, place[i]) - pool->member) & 1)
+			return true;
+	return false;
+}
+
+/* Is a write in place to be sent as a copy, as it may be worth a second attempt? */
+static bool write_wants_copy(const struct fusion_io *io, const struct write_target *t)
+{
+	struct fusion_volume *v = io->volume;
+
+	return hweight64(io->pages) >= FUSION_BOUNCE_IN_PLACE ||
+		write_is_slow(v->pool, t->place, v->class->p + 1);
+}
+
 static int write_in_place(struct fusion_io *io, struct write_target *t,
 			  gfp_t gfp)
 {
@@ -290,10 +313,11 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 		write_needs_commit(io, t->place);
 	}
 	fusion_count(pool, in_place);
-	/* as a copy if it may be worth a second attempt, to a new top */
-	if (!t->patched && !(t->mask & ~io->pages) && hweight64(io->pages) >= FUSION_BOUNCE_IN_PLACE)
-		return write_send_copy(io, t->place, t->page);
-	return write_send(io, t->place, t->page);
+	if (!write_wants_copy(io, t))
+		return write_send(io, t->place, t->page);
+	io->patched = t->patched;
+	io->generation = t->generation;
+	return write_send_copy(io, t->place, t->page);
 }
 
 /* May the pages be patched, with what is patched already? */
@@ -695,7 +719,7 @@ static void write_record(struct fusion_io *io)
 				    &io->patch, io->generation);
 	else if (io->set)
 		fusion_update_top(&pool->map, shard, &io->update, &io->top,
-				  io->pages == fusion_mask(0, pool->block_pages));
+				  io->top.mask == fusion_mask(0, pool->block_pages));
 	else
 		fusion_update_pages(&pool->map, shard, &io->update, io->pages);
 	fusion_epoch_exit(shard, flags);

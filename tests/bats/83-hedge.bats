@@ -34,10 +34,10 @@ write_at() {
 		iflag=skip_bytes oflag=direct,seek_bytes status=none 3>&- &
 	writers+=($!)
 }
-# hold_up FIRST PAGES: such a write in one block after the other, until SSD $slow, which answers no writes, is
-# unresponsive for one of them; the next would be at page $next.  It is one with one member, to which one
-# of the first of them went: so others will go there, too, and there are places without it.
-hold_up() {
+# choose_slow FIRST PAGES: such a write in one block after the other, until it is known of an SSD that others
+# will go to, too: $slow; the next would be at page $next.  It is one with one member, so there are places
+# without it.
+choose_slow() {
 	next=$1 slow=
 	# sets are opened for the first
 	write_next "$2"
@@ -52,11 +52,18 @@ hold_up() {
 		all_end "${writers[@]}"
 	done
 	writers=()
+}
+# hold_writes PAGES: more of them, until $slow, which answers no writes, is unresponsive for one.
+hold_writes() {
 	before=$(counter hedged_writes)
 	dmsetup message "ssd$slow" 0 hold writes
 	until unresponsive "$slow"; do
-		write_next "$2"
+		write_next "$1"
 	done
+}
+hold_up() {
+	choose_slow "$@"
+	hold_writes "$2"
 }
 write_next() {
 	[ "$next" -lt $((mib[0] << 8)) ] || { echo "there is no block left to write"; return 1; }
@@ -168,15 +175,86 @@ answered_elsewhere() {
 	same_as_model 1024 1028
 }
 
-@test "a part of what is in place is not hedged" {
+# blocks_in_place: 4 MiB from page 1024 on that are there, in $old what they are.
+blocks_in_place() {
 	empty_volume
-	random_to 0 1024 1024
+	old=$BATS_TEST_TMPDIR/old
+	random 1024 >"$old"
+	dd if="$old" of=/dev/mapper/t-v0 bs=64k seek=64 oflag=direct status=none
+}
+# What of each block is behind its first $1 pages is what it was.
+rest_is_old() {
+	local page
+
+	for ((page = 1024; page < 2048; page += 16)); do
+		cmp <(dd if="$old" bs=4k skip=$((page - 1024 + $1)) count=$((16 - $1)) status=none) \
+			<(dd if=/dev/mapper/t-v0 bs=4k skip=$((page + $1)) count=$((16 - $1)) iflag=direct status=none)
+	done
+}
+
+@test "so is a part of a block in place, and all of it moves" {
+	blocks_in_place
 	hedging 400
-	hold_up 1024 4
+	tops=$(counter new_top)
+	answered_elsewhere 1024 4
 	[ "$next" -le 2048 ]
-	[ "$(counter hedged_writes)" -eq "$before" ]
+	[ "$(counter new_top)" -eq "$tops" ]
+	rest_is_old 4
+}
+
+@test "what else a block has may be read for that until the write has ended" {
+	blocks_in_place
+	hedging 400
+	choose_slow 1024 4
+	for d in {0..7}; do
+		[ "$d" = "$slow" ] || dmsetup message "ssd$d" 0 hold reads
+	done
+	won=$(counter hedges_won)
+	hold_writes 4
+	wait_for 20 hedged $((before + 1))
+	stays 2 all_ended
+	[ "$(counter hedges_won)" -eq "$won" ]
+	# what was held up ends first, and is not what is read then
+	dmsetup message "ssd$slow" 0 release
+	all_end "${writers[@]}"
+	dd if="$model" of=/dev/mapper/t-v0 bs=64k skip=64 seek=64 count=64 oflag=direct status=none
+	release
+	wait_for 20 responsive "$slow"
+	message convert
+	same_as_model 1024 2048
+	parity_fits
+}
+
+@test "so are patches in place" {
+	member_sectors=$((64 << 11)) percent=20
+	raid_volume "${mib[0]}"
+	for ((page = 0; page < 1024; page += 16)); do
+		random_to 0 $page 3 12k
+	done
+	hedging 400
+	patches=$(counter new_patch)
+	random $((mib[0] << 8)) >"$model"
+	answered_elsewhere 0 3
+	[ "$next" -le 1024 ]
+	[ "$(counter new_patch)" -eq "$patches" ]
+}
+
+@test "4 KiB in place are if that is known before" {
+	blocks_in_place
+	hedging 400
+	hold_up 1024 1
+	# those that told of it are not
+	count=$(counter hedged_writes)
+	until hedged $((count + 4)); do
+		write_next 1
+	done
+	[ "$next" -le 2048 ]
 	release
 	all_end "${writers[@]}"
+	blocks_as_model 1024 1
+	rest_is_old 1
+	message convert
+	parity_fits
 }
 
 @test "there is no more than one hedge for 20 I/Os" {
