@@ -167,11 +167,12 @@ static void again_read_end(void *owner, blk_status_t status, bool abandoned)
 	queue_work(again->bounce->pool->io_wq, &again->work);
 }
 
-/* The replica of the old top that answers soonest, and is known to answer.  NULL: none. */
+/* The replica of the old top that answers soonest.  NULL: all may as well wait for the first attempt. */
 static struct fusion_member *bounce_source(const struct fusion_bounce *b, sector_t *sector)
 {
-	unsigned int i, burden, least = FUSION_BURDEN_SILENT;
+	unsigned int i, burden, least = FUSION_BURDEN_OUT;
 	struct fusion_pool *pool = b->pool;
+	u64 now = ktime_get_ns();
 	struct fusion_member *source = NULL;
 
 	for (i = 0; i < fusion_set_stripes(b->class); i++) {
@@ -182,7 +183,7 @@ static struct fusion_member *bounce_source(const struct fusion_bounce *b, sector
 		at = fusion_space_locate(&pool->space, b->old[i], &member);
 		m = &pool->member[member];
 		burden = fusion_member_burden(m);
-		if (burden < least) {
+		if (burden < least && !fusion_member_stuck(m, now)) {
 			least = burden;
 			source = m;
 			*sector = at;
@@ -262,14 +263,18 @@ static bool again_draw(struct bounce_again *again, u64 *place)
 	return true;
 }
 
-/* Are all members as quick as ever that it goes to? */
-static bool again_is_quick(const struct bounce_again *again)
+/* Is none of the members that it goes to out, or stuck, too? */
+static bool again_is_better(const struct bounce_again *again)
 {
+	u64 now = ktime_get_ns();
 	unsigned int i;
 
-	for (i = 0; i < fusion_set_stripes(again->bounce->class); i++)
-		if (fusion_member_burden(again->io.member[i]) >= FUSION_BURDEN_SILENT)
+	for (i = 0; i < fusion_set_stripes(again->bounce->class); i++) {
+		const struct fusion_member *m = again->io.member[i];
+
+		if (fusion_member_out(m) || fusion_member_stuck(m, now))
 			return false;
+	}
 	return true;
 }
 
@@ -298,7 +303,7 @@ static int again_start(struct bounce_again *again)
 	if (!again_draw(again, place))
 		return -EAGAIN;
 	fusion_attempt_aim(a, &again->io, place, again->page);
-	if (!again_is_quick(again))
+	if (!again_is_better(again))
 		goto lost;
 	if (bounce_carries(b)) {
 		read = again_read(again, &source);

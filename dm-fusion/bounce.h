@@ -118,7 +118,7 @@ void fusion_attempt_answer(struct fusion_attempt *a);
 void fusion_bounce_collect(struct fusion_member *m, struct list_head *bounces);
 
 /*
- * Make a second attempt of @bounce, in a place where all members respond; for each once.  -EAGAIN: it
+ * Make a second attempt of @bounce, in a place where no member is stuck; for each once.  -EAGAIN: it
  * cannot be afforded now, or no set that is open has a place.  Other errors: there is no memory, the place
  * was no better, or it is answered.
  */

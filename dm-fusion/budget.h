@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What hedging may cost: I/Os to members that there would not be without it (hedge.h; around.c has reads).
- * It is one for each FUSION_BUDGET_EVERY I/Os of users, in the long run, so that a pool all of which is
- * slow is not made slower.
+ * It is one for each FUSION_BUDGET_EVERY that users' own are, in the long run, so that a pool all of which
+ * is slow is not made slower.
  */
 #ifndef DM_FUSION_BUDGET_H
 #define DM_FUSION_BUDGET_H

@@ -16,6 +16,7 @@ void fusion_counters_sum(struct fusion_pool *pool, struct fusion_counters *sum)
 
 		sum->reads += READ_ONCE(c->reads);
 		sum->large += READ_ONCE(c->large);
+		sum->large_slots += READ_ONCE(c->large_slots);
 		sum->grouped += READ_ONCE(c->grouped);
 		sum->in_place += READ_ONCE(c->in_place);
 		sum->new_top += READ_ONCE(c->new_top);
@@ -32,5 +33,5 @@ u64 fusion_counters_io(struct fusion_pool *pool)
 	struct fusion_counters sum;
 
 	fusion_counters_sum(pool, &sum);
-	return sum.reads + sum.large + sum.in_place + sum.new_top + sum.new_patch;
+	return sum.reads + sum.large_slots + 2 * (sum.in_place + sum.new_top + sum.new_patch);
 }

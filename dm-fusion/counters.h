@@ -9,7 +9,7 @@
 #include "pool.h"
 
 void fusion_counters_sum(struct fusion_pool *pool, struct fusion_counters *sum);
-/* Of reads and writes, all of them: it changes when there is one. */
+/* I/Os to members that all reads and writes were, with two replicas: it changes when there is one. */
 u64 fusion_counters_io(struct fusion_pool *pool);
 
 #endif /* DM_FUSION_COUNTERS_H */

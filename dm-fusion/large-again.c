@@ -114,15 +114,12 @@ static struct second *second_get(struct fusion_large *large)
 	return s;
 }
 
-/*
- * Aim it at its stripe.  Are all members there as quick as ever?  One that is out is: what it lacks,
- * parity has.
- */
+/* Aim it at its stripe.  Is none of the members there stuck?  If one is out, parity has what it lacks. */
 static bool second_aim(struct second *s)
 {
 	struct fusion_pool *pool = s->large->stripe.pool;
+	u64 now = ktime_get_ns();
 	unsigned int i;
-	int burden;
 	u32 member;
 
 	for (i = 0; i < s->count; i++) {
@@ -130,8 +127,7 @@ static bool second_aim(struct second *s)
 			fusion_space_locate(&pool->space, fusion_place(s->id, s->slot[i].index),
 					    &member);
 		s->slot[i].m = &pool->member[member];
-		burden = fusion_member_burden(s->slot[i].m);
-		if (burden >= FUSION_BURDEN_SILENT && burden < FUSION_BURDEN_OUT)
+		if (!fusion_member_out(s->slot[i].m) && fusion_member_stuck(s->slot[i].m, now))
 			return false;
 	}
 	return true;

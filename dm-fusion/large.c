@@ -205,6 +205,7 @@ static void large_send(struct fusion_large *large)
 	unsigned int i;
 
 	fusion_count(large_pool(large), large);
+	this_cpu_add(large_pool(large)->counters->large_slots, large->blocks + class->p);
 	fusion_stripe_begin(&large->stripe, fusion_large_done);
 	for (i = 0; i < large->blocks; i++)
 		large_send_slot(large, i);

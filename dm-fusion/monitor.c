@@ -279,11 +279,11 @@ void fusion_monitor_tell(struct fusion_monitor *mon, struct workqueue_struct *wq
 
 u64 fusion_monitor_stuck(const struct fusion_monitor *mon)
 {
-	u64 stuck = fusion_unresponsive_members(mon), now = ktime_get_ns();
+	u64 stuck = 0, now = ktime_get_ns();
 	unsigned int i;
 
 	for (i = 0; i < mon->count; i++)
-		if (fusion_pulse_stuck(&mon->member[i].pulse, now))
+		if (fusion_member_stuck(&mon->member[i], now))
 			stuck |= 1ULL << i;
 	return stuck;
 }

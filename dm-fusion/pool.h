@@ -34,6 +34,7 @@ enum fusion_mode {
 struct fusion_counters {
 	u64 reads;
 	u64 large;
+	u64 large_slots;		/* that these wrote */
 	u64 grouped;
 	u64 in_place;
 	u64 new_top;
