@@ -41,7 +41,7 @@ json() { jq -r "$1" <<<"$output"; }
 fusion_json() { run -0 --separate-stderr fusion --json "$@"; }
 
 @test "the messages set and settings" {
-	background=auto monitor=on
+	background=auto monitor=on hang_ms=
 	make_pool
 	[ "$(message settings)" = "$defaults" ]
 	message set age_s 7

@@ -260,6 +260,9 @@ pool_defaults() {
 	missing=				# members, by number
 	background=paused
 	monitor=off
+	# tests of a slow kernel keep I/O back for longer
+	hang_ms=''
+	[ $slow -eq 1 ] || hang_ms=$((60000 * slow))
 }
 pool_defaults
 # The next pool has none: what is on its members is looked at, or what a flush does with its metadata.
@@ -300,6 +303,7 @@ start_pool() {
 	dm create "$pool" --table "$(pool_table)"
 	[ "$background" = auto ] || message set paused 1
 	[ "$monitor" = on ] || message set monitor 0
+	[ -z "$hang_ms" ] || message set hang_ms "$hang_ms"
 }
 stop_pool() {
 	local name
