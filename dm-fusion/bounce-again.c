@@ -284,9 +284,6 @@ static void again_begin(struct bounce_again *again)
 	struct fusion_bounce *b = again->bounce;
 
 	b->again = true;
-	if (b->in_place)
-		/* what is under way to the old place keeps it from being used again */
-		b->grace = fusion_grace_enter(&b->pool->grace);
 	fusion_hedged_begin(b->pool);
 	atomic_inc(&b->refs);
 }
@@ -303,7 +300,11 @@ static int again_start(struct bounce_again *again)
 	if (!again_draw(again, place))
 		return -EAGAIN;
 	fusion_attempt_aim(a, &again->io, place, again->page);
-	if (!again_is_better(again))
+	if (b->in_place)
+		/* what is under way to the old place keeps it from being used again */
+		b->grace = fusion_grace_enter(&b->pool->grace);
+	/* until it is answered the old place is the block's: after that it may be nobody's */
+	if (!again_is_better(again) || !READ_ONCE(b->io))
 		goto lost;
 	if (bounce_carries(b)) {
 		read = again_read(again, &source);
@@ -318,6 +319,8 @@ static int again_start(struct bounce_again *again)
 	return 0;
 
 lost:
+	if (b->in_place)
+		fusion_grace_leave(&b->pool->grace, b->grace);
 	/* not again: so is the place */
 	fusion_drawn_put(b->pool, a->set);
 	a->set = NULL;
