@@ -58,28 +58,35 @@ static bool bounce_unclaim(struct fusion_bounce *b, struct fusion_io *io)
 	return READ_ONCE(b->io);
 }
 
-/* What is the new top of @io's block to have?  False: it is not to be had. */
-static bool bounce_look(struct fusion_bounce *b, const struct fusion_io *io)
+/* What is the new top to have?  False: which replicas of the rest count is not for us to say. */
+static bool bounce_look_top(struct fusion_bounce *b, const struct fusion_io *io,
+			    const struct fusion_top *top)
 {
-	struct fusion_pool *pool = b->pool;
+	b->mask = READ_ONCE(top->mask) | io->pages;
+	memcpy(b->old, top->place, sizeof(b->old));
+	return b->mask == io->pages || !fusion_unsynced(b->pool, READ_ONCE(top->generation));
+}
+
+/* What is there of @io's block, which is held alone?  False: it cannot be elsewhere. */
+static bool bounce_look(struct fusion_bounce *b, struct fusion_io *io)
+{
 	struct fusion_overlay *ov = NULL;
+	bool can = false;
 	u64 entry;
 
 	rcu_read_lock();
-	entry = fusion_map_entry(&pool->map, io->volume->id, io->block);
+	entry = fusion_map_entry(&b->pool->map, io->volume->id, io->block);
 	if (entry != FUSION_ENTRY_MISS)
 		ov = fusion_entry_overlay(entry);
-	if (ov && ov->patches)
-		ov = NULL;
-	if (ov) {
-		b->mask = READ_ONCE(ov->top.mask) | io->pages;
-		memcpy(b->old, ov->top.place, sizeof(b->old));
-		/* which of its replicas counts is not for us to say */
-		if (b->mask != io->pages && fusion_unsynced(pool, READ_ONCE(ov->top.generation)))
-			ov = NULL;
+	if (ov && b->patched && ov->patches) {
+		/* while others were held beside it a write may have failed */
+		io->generation = READ_ONCE(ov->patches->patches.generation);
+		can = true;
+	} else if (ov && !b->patched && !ov->patches) {
+		can = bounce_look_top(b, io, &ov->top);
 	}
 	rcu_read_unlock();
-	return ov;
+	return can;
 }
 
 /* Is there enough metadata?  Its own place needs none: a new one is to leave what others need. */
@@ -99,12 +106,17 @@ static int bounce_make_movable(struct fusion_bounce *b)
 {
 	struct fusion_pool *pool = b->pool;
 	struct fusion_io *io = bounce_claim(b);
-	int r = -EBUSY;
+	int r;
 
 	if (!io)
 		return -EALREADY;
-	if (bounce_may_move(b) && fusion_hold_upgrade(&pool->locks, &io->hold) &&
-	    (b->patched || bounce_look(b, io)))
+	if (!bounce_may_move(b))
+		r = -EBUSY;
+	else if (!fusion_hold_upgrade(&pool->locks, &io->hold))
+		r = -EAGAIN;
+	else if (!bounce_look(b, io))
+		r = -EBUSY;
+	else
 		r = fusion_update_prepare(&pool->map, &b->update, io->volume->id, io->block,
 					  b->patched ? FUSION_UPDATE_PATCHES : FUSION_UPDATE_TOP,
 					  GFP_NOWAIT);
@@ -138,9 +150,13 @@ static void again_give_up(struct bounce_again *again)
 
 static void again_send(struct bounce_again *again)
 {
-	/* of its pages the I/O has references of its own */
-	fusion_attempt_send(&again->bounce->attempt[1], &again->io);
-	again_free(again);
+	struct fusion_attempt_io io = again->io;
+	struct fusion_bounce *b = again->bounce;
+
+	/* for as long as it is under way */
+	b->data_again = again->data;
+	kfree(again);
+	fusion_attempt_send(&b->attempt[1], &io);
 }
 
 static void again_work(struct work_struct *work)
@@ -288,28 +304,21 @@ static void again_begin(struct bounce_again *again)
 	atomic_inc(&b->refs);
 }
 
-/* Aim it at a place, and send it; or first what is to be read for it. */
-static int again_start(struct bounce_again *again)
+/* Aim it at a place, and send it; or first @read, unless that is NULL, to @source. */
+static int again_go(struct bounce_again *again, struct fusion_private *read,
+		    struct fusion_member *source)
 {
-	struct fusion_bounce *b = again->bounce;
-	struct fusion_attempt *a = &b->attempt[1];
-	struct fusion_private *read = NULL;
-	struct fusion_member *source;
+	struct fusion_attempt *a = &again->bounce->attempt[1];
 	u64 place[FUSION_MAX_REPLICAS];
 
 	if (!again_draw(again, place))
 		return -EAGAIN;
 	fusion_attempt_aim(a, &again->io, place, again->page);
-	if (b->in_place)
-		/* what is under way to the old place keeps it from being used again */
-		b->grace = fusion_grace_enter(&b->pool->grace);
-	/* until it is answered the old place is the block's: after that it may be nobody's */
-	if (!again_is_better(again) || !READ_ONCE(b->io))
-		goto lost;
-	if (bounce_carries(b)) {
-		read = again_read(again, &source);
-		if (!read)
-			goto lost;
+	if (!again_is_better(again)) {
+		/* not again: so is the place */
+		fusion_drawn_put(again->bounce->pool, a->set);
+		a->set = NULL;
+		return -ENOSPC;
 	}
 	again_begin(again);
 	if (read)
@@ -317,14 +326,35 @@ static int again_start(struct bounce_again *again)
 	else
 		again_send(again);
 	return 0;
+}
 
-lost:
-	if (b->in_place)
-		fusion_grace_leave(&b->pool->grace, b->grace);
-	/* not again: so is the place */
-	fusion_drawn_put(b->pool, a->set);
-	a->set = NULL;
-	return -ENOSPC;
+static int again_start(struct bounce_again *again)
+{
+	struct fusion_bounce *b = again->bounce;
+	struct fusion_member *source = NULL;
+	struct fusion_private *read = NULL;
+	int r = -ENOSPC;
+
+	if (!b->in_place)
+		return again_go(again, NULL, NULL);
+	/* what is under way to the old place keeps it from being used again */
+	b->grace = fusion_grace_enter(&b->pool->grace);
+	/* until it is answered the old place is the block's: after that it may be nobody's */
+	if (!READ_ONCE(b->io))
+		goto leave;
+	if (bounce_carries(b)) {
+		read = again_read(again, &source);
+		if (!read)
+			goto leave;
+	}
+	r = again_go(again, read, source);
+	if (!r)
+		return 0;
+	if (read)
+		bio_put(&read->bio);
+leave:
+	fusion_grace_leave(&b->pool->grace, b->grace);
+	return r;
 }
 
 int fusion_bounce_again(struct fusion_bounce *b)

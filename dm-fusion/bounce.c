@@ -34,6 +34,7 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 	b->in_place = !io->set;
 	b->patched = io->patched;
 	b->update.chunk = NULL;
+	b->data_again = NULL;
 	b->seen = false;
 	b->again = false;
 	b->attempt[0].set = io->set;
@@ -50,6 +51,8 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 static void bounce_free(struct fusion_bounce *b)
 {
 	put_page(b->data);
+	if (b->data_again)
+		put_page(b->data_again);
 	kfree(b);
 }
 

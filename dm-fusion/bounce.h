@@ -75,6 +75,7 @@ struct fusion_bounce {
 	unsigned int grace;
 	u64 mask;			/* pages of the new top, if it is one, */
 	u64 old[FUSION_MAX_REPLICAS];	/* and where the old one is */
+	struct page *data_again;	/* what it writes, since it has been sent */
 };
 
 /* I/O of an attempt, to each replica. */

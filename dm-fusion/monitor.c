@@ -203,7 +203,8 @@ static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 		pending |= sum.pending > 0;
 		*issued += sum.issued;
 		period_ns = min(period_ns, p->window_ns / LOOKS);
-		stuck |= fusion_pulse_stuck(p, now);
+		/* what has been sent to an unresponsive one since, too, is to be told of */
+		stuck |= fusion_member_stuck(&mon->member[i], now);
 	}
 	mon->period_ns = max_t(u64, period_ns, PERIOD_MIN_NS);
 	if (stuck)

@@ -274,13 +274,12 @@ static void write_needs_commit(struct fusion_io *io, const u64 *place)
 /* Is one of the members that @place is on unresponsive? */
 static bool write_is_slow(struct fusion_pool *pool, const u64 *place, unsigned int replicas)
 {
-	u64 slow = fusion_unresponsive_members(&pool->monitor);
 	unsigned int i;
 
-	if (likely(!slow))
+	if (likely(!fusion_unresponsive_members(&pool->monitor)))
 		return false;
 	for (i = 0; i < replicas; i++)
-		if (slow >> (fusion_member_at(pool, place[i]) - pool->member) & 1)
+		if (READ_ONCE(fusion_member_at(pool, place[i])->pulse.unresponsive))
 			return true;
 	return false;
 }

@@ -202,13 +202,21 @@ rest_is_old() {
 	rest_is_old 4
 }
 
+# others_than_slow MESSAGE...: to all SSDs but $slow.
+others_than_slow() {
+	for d in {0..7}; do
+		[ "$d" = "$slow" ] || dmsetup message "ssd$d" 0 "$@"
+	done
+}
+others_hold() {
+	[ "$(dmsetup status "${ssds[@]}" | awk -v s="ssd$slow:" '$1 != s { n += $NF } END { print n }')" -ge "$1" ]
+}
+
 @test "what else a block has may be read for that until the write has ended" {
 	blocks_in_place
 	hedging 400
 	choose_slow 1024 4
-	for d in {0..7}; do
-		[ "$d" = "$slow" ] || dmsetup message "ssd$d" 0 hold reads
-	done
+	others_than_slow hold reads
 	won=$(counter hedges_won)
 	hold_writes 4
 	wait_for 20 hedged $((before + 1))
@@ -222,6 +230,39 @@ rest_is_old() {
 	wait_for 20 responsive "$slow"
 	message convert
 	same_as_model 1024 2048
+	parity_fits
+}
+
+@test "what is sent the second time stays as it is until it is written" {
+	empty_volume
+	# half of each block, so that a processor keeps memory for that apart
+	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=4m --bs=32k --rw=write:32k --direct=1 \
+		--output=/dev/null
+	old=$BATS_TEST_TMPDIR/old
+	dd if=/dev/mapper/t-v0 of="$old" bs=1M skip=4 count=4 iflag=direct status=none
+	hedging 400
+	choose_slow 1024 4
+	others_than_slow hold reads
+	won=$(counter hedges_won)
+	hold_writes 4
+	wait_for 20 hedged $((before + 1))
+	others_than_slow hold writes
+	others_than_slow step
+	wait_for 20 others_hold 2
+	# the next would have that memory, if it were free
+	for page in {3072..3136..16}; do
+		write_at "$page" 8
+	done
+	wait_for 20 others_hold 10
+	others_than_slow release
+	all_end "${writers[@]}"
+	[ "$(counter hedges_won)" -gt "$won" ]
+	blocks_as_model 1024 4
+	rest_is_old 4
+	release
+	wait_for 20 responsive "$slow"
+	message convert
+	blocks_as_model 1024 4
 	parity_fits
 }
 
