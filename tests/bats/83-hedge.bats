@@ -61,6 +61,12 @@ hold_writes() {
 		write_next "$1"
 	done
 }
+# $slow has done what it held, is responsive, and nothing is replicated any more.
+all_as_ever() {
+	release
+	wait_for 20 responsive "$slow"
+	message convert
+}
 hold_up() {
 	choose_slow "$@"
 	hold_writes "$2"
@@ -112,9 +118,7 @@ answered_elsewhere() {
 	[ "$(counter hedges_won)" -ge 1 ]
 	within_budget
 	blocks_as_model "$1" "$2"
-	release
-	wait_for 20 responsive "$slow"
-	message convert
+	all_as_ever
 	blocks_as_model "$1" "$2"
 	parity_fits
 }
@@ -143,9 +147,7 @@ answered_elsewhere() {
 	within_budget
 	same_as_model 1024 "$next"
 	# the stripes of those that were second are free then
-	release
-	wait_for 20 responsive "$slow"
-	message convert
+	all_as_ever
 	same_as_model 1024 "$next"
 	parity_fits
 	# besides a stripe for the first block
@@ -202,33 +204,38 @@ rest_is_old() {
 	rest_is_old 4
 }
 
-# others_than_slow MESSAGE...: to all SSDs but $slow.
-others_than_slow() {
-	for d in {0..7}; do
-		[ "$d" = "$slow" ] || dmsetup message "ssd$d" 0 "$@"
+# tell_others MESSAGE...: all SSDs but $slow.
+tell_others() {
+	local ssd
+
+	for ssd in "${others[@]}"; do
+		dmsetup message "$ssd" 0 "$@"
 	done
 }
-others_hold() {
-	[ "$(dmsetup status "${ssds[@]}" | awk -v s="ssd$slow:" '$1 != s { n += $NF } END { print n }')" -ge "$1" ]
+others_hold() { [ "$(held_by "${others[@]}")" -ge "$1" ]; }
+# read_for_another: writes of a part of a block wait for $slow, and $others keep back what is read for another
+# attempt; so many hedges had been $won before.
+read_for_another() {
+	choose_slow 1024 4
+	others=("${ssds[@]}")
+	unset "others[$slow]"
+	tell_others hold reads
+	won=$(counter hedges_won)
+	hold_writes 4
+	wait_for 20 hedged $((before + 1))
 }
 
 @test "what else a block has may be read for that until the write has ended" {
 	blocks_in_place
 	hedging 400
-	choose_slow 1024 4
-	others_than_slow hold reads
-	won=$(counter hedges_won)
-	hold_writes 4
-	wait_for 20 hedged $((before + 1))
+	read_for_another
 	stays 2 all_ended
 	[ "$(counter hedges_won)" -eq "$won" ]
 	# what was held up ends first, and is not what is read then
 	dmsetup message "ssd$slow" 0 release
 	all_end "${writers[@]}"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k skip=64 seek=64 count=64 oflag=direct status=none
-	release
-	wait_for 20 responsive "$slow"
-	message convert
+	all_as_ever
 	same_as_model 1024 2048
 	parity_fits
 }
@@ -241,27 +248,21 @@ others_hold() {
 	old=$BATS_TEST_TMPDIR/old
 	dd if=/dev/mapper/t-v0 of="$old" bs=1M skip=4 count=4 iflag=direct status=none
 	hedging 400
-	choose_slow 1024 4
-	others_than_slow hold reads
-	won=$(counter hedges_won)
-	hold_writes 4
-	wait_for 20 hedged $((before + 1))
-	others_than_slow hold writes
-	others_than_slow step
+	read_for_another
+	tell_others hold writes
+	tell_others step
 	wait_for 20 others_hold 2
 	# the next would have that memory, if it were free
 	for page in {3072..3136..16}; do
 		write_at "$page" 8
 	done
 	wait_for 20 others_hold 10
-	others_than_slow release
+	tell_others release
 	all_end "${writers[@]}"
 	[ "$(counter hedges_won)" -gt "$won" ]
 	blocks_as_model 1024 4
 	rest_is_old 4
-	release
-	wait_for 20 responsive "$slow"
-	message convert
+	all_as_ever
 	blocks_as_model 1024 4
 	parity_fits
 }

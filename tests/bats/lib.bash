@@ -197,7 +197,8 @@ power_on() { dmsetup message ssd0 0 power_on_all; }
 # hold reads|writes|flushes: the SSDs keep such I/Os back, until release.
 hold() { dmsetup message ssd0 0 hold_all "$1"; }
 release() { dmsetup message ssd0 0 release_all; }
-held_count() { dmsetup status "${ssds[@]}" | awk '{ n += $NF } END { print n }'; }
+held_by() { dmsetup status "$@" | awk '{ n += $NF } END { print n }'; }
+held_count() { held_by "${ssds[@]}"; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 held_or_ended() { held 1 || ended "$1"; }
 # What is held is done, and what comes after it is held.
