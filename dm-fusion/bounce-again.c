@@ -137,14 +137,20 @@ static void again_free(struct bounce_again *again)
 	kfree(again);
 }
 
-/* It is not to be sent. */
+/* It is not sent after all. */
+static void again_drop(struct bounce_again *again)
+{
+	fusion_attempt_drop(&again->bounce->attempt[1], &again->io);
+	again_free(again);
+}
+
+/* Nor when something has been read for it. */
 static void again_give_up(struct bounce_again *again)
 {
 	struct fusion_bounce *b = again->bounce;
 
-	fusion_attempt_drop(&b->attempt[1], &again->io);
+	again_drop(again);
 	fusion_budget_refund(b->pool, fusion_set_stripes(b->class));
-	again_free(again);
 	fusion_bounce_put(b);
 }
 
@@ -231,7 +237,7 @@ static struct fusion_private *again_read(struct bounce_again *again, struct fusi
 /* Memory for it. */
 static struct bounce_again *again_get(struct fusion_bounce *b)
 {
-	struct bounce_again *again = kmalloc(sizeof(*again), FUSION_BOUNCE_GFP);
+	struct bounce_again *again = kmalloc(sizeof(*again), FUSION_TRY_GFP);
 
 	if (!again)
 		return NULL;
@@ -239,7 +245,7 @@ static struct bounce_again *again_get(struct fusion_bounce *b)
 	if (bounce_carries(b)) {
 		again->page = fusion_ctz64(b->mask);
 		again->pages = fls64(b->mask) - again->page;
-		again->data = alloc_pages(FUSION_BOUNCE_GFP | __GFP_COMP,
+		again->data = alloc_pages(FUSION_TRY_GFP | __GFP_COMP,
 					  get_order(again->pages << FUSION_PAGE_SHIFT));
 	} else {
 		again->page = b->page;
@@ -382,8 +388,7 @@ int fusion_bounce_again(struct fusion_bounce *b)
 	r = again_start(again);
 	if (!r)
 		return 0;
-	fusion_attempt_drop(&b->attempt[1], &again->io);
-	again_free(again);
+	again_drop(again);
 refund:
 	fusion_budget_refund(pool, cost);
 	return r;

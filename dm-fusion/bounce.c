@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Small writes to new places, as copies.  See bounce.h.
+ * Small writes, as copies.  See bounce.h.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "bounce.h"
-#include "budget.h"
 #include "hedge.h"
 
 /* What the members are to know of who writes. */
@@ -19,10 +18,10 @@ static struct fusion_bounce *bounce_get(struct fusion_io *io)
 	struct bio *bio = io->bio;
 	struct fusion_bounce *b;
 
-	b = kmalloc(sizeof(*b), FUSION_BOUNCE_GFP);
+	b = kmalloc(sizeof(*b), FUSION_TRY_GFP);
 	if (!b)
 		return NULL;
-	b->data = alloc_pages(FUSION_BOUNCE_GFP | __GFP_COMP, get_order(bio->bi_iter.bi_size));
+	b->data = alloc_pages(FUSION_TRY_GFP | __GFP_COMP, get_order(bio->bi_iter.bi_size));
 	if (!b->data) {
 		kfree(b);
 		return NULL;

@@ -29,9 +29,6 @@
 #include "io.h"
 #include "private.h"
 
-/* There is another way: nothing is waited for, no reserve used up, and nobody told. */
-#define FUSION_BOUNCE_GFP	(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
-
 /* Pages of a write; more are not worth the copy. */
 #define FUSION_BOUNCE_PAGES	16
 /*

@@ -89,7 +89,7 @@ static struct second *second_get(struct fusion_large *large)
 	unsigned int i;
 	struct second *s;
 
-	s = kmalloc(struct_size(s, slot, class->k), GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC);
+	s = kmalloc(struct_size(s, slot, class->k), FUSION_TRY_GFP);
 	if (!s)
 		return NULL;
 	s->large = large;

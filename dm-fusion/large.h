@@ -54,9 +54,9 @@ void fusion_large_put(struct fusion_large *large);
 void fusion_large_collect(struct fusion_member *m, struct list_head *larges);
 
 /*
- * Make a second attempt of @large, to another stripe of which no member is stuck; for each once.  -EAGAIN: it
- * cannot be afforded now, or there is no such stripe.  Other errors: there is no memory, or space is
- * short, or it is recorded.
+ * Make a second attempt of @large, to another stripe of which no member is stuck; for each once.
+ * -EAGAIN: it cannot be afforded now, or there is no such stripe.  Other errors: there is no memory, or
+ * space is short, or it is recorded.
  */
 int fusion_large_again(struct fusion_large *large);
 

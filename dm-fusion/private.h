@@ -63,6 +63,9 @@ void fusion_private_exit(struct fusion_pool *pool);
 struct fusion_private *fusion_private_get(struct fusion_pool *pool, blk_opf_t opf,
 					  fusion_private_end_fn end, void *owner);
 
+/* Memory of what has another way: nothing is waited for, no reserve used up, and nobody told. */
+#define FUSION_TRY_GFP	(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
+
 /* The same at once, of what has another way.  NULL: there is no memory.  Any context. */
 struct fusion_private *fusion_private_try(struct fusion_pool *pool, blk_opf_t opf,
 					  fusion_private_end_fn end, void *owner);

@@ -272,13 +272,14 @@ static void write_needs_commit(struct fusion_io *io, const u64 *place)
 }
 
 /* Is one of the members that @place is on unresponsive? */
-static bool write_is_slow(struct fusion_pool *pool, const u64 *place, unsigned int replicas)
+static bool write_is_slow(const struct fusion_io *io, const u64 *place)
 {
+	struct fusion_pool *pool = io->volume->pool;
 	unsigned int i;
 
 	if (likely(!fusion_unresponsive_members(&pool->monitor)))
 		return false;
-	for (i = 0; i < replicas; i++)
+	for (i = 0; i < fusion_set_stripes(io->volume->class); i++)
 		if (READ_ONCE(fusion_member_at(pool, place[i])->pulse.unresponsive))
 			return true;
 	return false;
@@ -287,10 +288,7 @@ static bool write_is_slow(struct fusion_pool *pool, const u64 *place, unsigned i
 /* Is a write in place to be sent as a copy, as it may be worth a second attempt? */
 static bool write_wants_copy(const struct fusion_io *io, const struct write_target *t)
 {
-	struct fusion_volume *v = io->volume;
-
-	return hweight64(io->pages) >= FUSION_BOUNCE_IN_PLACE ||
-		write_is_slow(v->pool, t->place, v->class->p + 1);
+	return hweight64(io->pages) >= FUSION_BOUNCE_IN_PLACE || write_is_slow(io, t->place);
 }
 
 static int write_in_place(struct fusion_io *io, struct write_target *t,
@@ -315,7 +313,6 @@ static int write_in_place(struct fusion_io *io, struct write_target *t,
 	if (!write_wants_copy(io, t))
 		return write_send(io, t->place, t->page);
 	io->patched = t->patched;
-	io->generation = t->generation;
 	return write_send_copy(io, t->place, t->page);
 }
 
