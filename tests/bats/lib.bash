@@ -32,9 +32,12 @@ slow=1
 # Those who make very many devices do without udev, which would be busy with them for minutes: until
 # begin_udev, at the latest until the test ends.  It stays, and bats would wait for it if it had its pipes.
 udevd=/lib/systemd/systemd-udevd udev_ended=
+# It is told to end, and has not ended yet: if it is busy, that takes seconds.  Another that begins
+# meanwhile leaves two of them, and the first makes and removes links by what it has heard long ago.
 end_udev() {
-	! pgrep -x systemd-udevd >/dev/null || { udev_ended=1 && udevadm control --exit; }
+	no_udev || { udev_ended=1 && udevadm control --exit && wait_for 60 no_udev; }
 }
+no_udev() { ! pgrep -x systemd-udevd >/dev/null; }
 begin_udev() {
 	[ -z "$udev_ended" ] || $udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&- 4>&-
 	udev_ended=
