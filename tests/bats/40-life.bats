@@ -6,7 +6,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 
 test_teardown() { exec 7>&-; }
 
-random() { head -c "$1" /dev/urandom >"$BATS_TEST_TMPDIR/data"; }
+fill_data() { head -c "$1" /dev/urandom >"$BATS_TEST_TMPDIR/data"; }
 write_data() { dd if="$BATS_TEST_TMPDIR/data" of="/dev/mapper/${1:-t-v0}" bs=1M oflag=direct conv=fsync status=none; }
 same_data() { cmp "$BATS_TEST_TMPDIR/data" <(dd if="/dev/mapper/${1:-t-v0}" bs=1M iflag=direct status=none); }
 
@@ -31,7 +31,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 @test "a pool stops and starts, many times over" {
 	make_pool
 	volume 0 4
-	random $((4 << 20))
+	fill_data $((4 << 20))
 	write_data
 	for _ in 1 2 3 4 5; do
 		stop_pool
@@ -113,7 +113,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 @test "a volume grows" {
 	make_pool
 	volume 0 4
-	random $((4 << 20))
+	fill_data $((4 << 20))
 	write_data
 	message resize_volume 0 16384
 	dm reload t-v0 --table "0 16384 fusion /dev/mapper/$pool 0"
@@ -122,7 +122,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/all" bs=1M iflag=direct status=none
 	cmp -n 4194304 "$BATS_TEST_TMPDIR/data" "$BATS_TEST_TMPDIR/all"
 	cmp -n 4194304 /dev/zero <(tail -c 4194304 "$BATS_TEST_TMPDIR/all")
-	random $((8 << 20))
+	fill_data $((8 << 20))
 	write_data
 	stop_pool
 	start_pool
@@ -133,7 +133,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 @test "what is in use is not removed, and deferred removal waits" {
 	make_pool
 	volume 0 4
-	random $((4 << 20))
+	fill_data $((4 << 20))
 	write_data
 	exec 7<>/dev/mapper/t-v0
 	run ! dmsetup remove t-v0
@@ -156,7 +156,7 @@ more_writes() { [ "$(writes)" -gt "$1" ]; }
 @test "a volume is deleted, and one with its id begins with zeros" {
 	make_pool
 	volume 0 4
-	random $((4 << 20))
+	fill_data $((4 << 20))
 	before=$(space free)
 	write_data
 	write_data
@@ -186,7 +186,7 @@ tool_pool() {
 
 @test "labels: a pool starts from them alone" {
 	tool_pool
-	random $((8 << 20))
+	fill_data $((8 << 20))
 	write_data t-pool-a
 	write_data t-pool-b
 	fusion pool stop t-pool
@@ -201,7 +201,7 @@ tool_pool() {
 
 @test "labels: dmsetup makes the same devices of what 'fusion table' prints" {
 	tool_pool
-	random $((8 << 20))
+	fill_data $((8 << 20))
 	write_data t-pool-a
 	dmsetup table | grep '^t-pool' | sort >"$BATS_TEST_TMPDIR/before"
 	concise=$(fusion table --concise t-pool)
@@ -219,7 +219,7 @@ tool_pool() {
 	features=
 	fusion pool create t-pool --json --metadata /dev/mapper/t-meta /dev/mapper/t-m{0..7} >/dev/null
 	fusion volume create t-pool a --size 8M --json >/dev/null
-	random $((8 << 20))
+	fill_data $((8 << 20))
 	write_data t-pool-a
 	[ "$(dmsetup table t-pool_fmeta)" = "0 $meta_sectors fusion-metadata $(stat -L -c %Hr:%Lr /dev/mapper/t-meta) 0" ]
 	fusion pool status t-pool --json | jq -e '.metadata.device == "/dev/mapper/t-meta" and .metadata.mirror == null'

@@ -51,8 +51,8 @@ some_sets() {
 	area=$(counter replica_area)
 	[ "$area" -gt 0 ]
 }
-# stays SECONDS COMMAND...: true all the time.
-stays() {
+# always SECONDS COMMAND...: true all the time.
+always() {
 	local deadline=$((SECONDS + $1))
 	shift
 	while [ $SECONDS -lt $deadline ]; do
@@ -63,12 +63,12 @@ unchanged() { [ "$(counter replica_area) $(counter converted)" = "$area 0" ]; }
 
 @test "nothing is converted as long as no setting says so" {
 	some_sets
-	stays 2 unchanged
+	always 2 unchanged
 	message set paused 1
 	message set soft_percent 1
 	message set age_s 1
 	message set idle_ms 1
-	stays 3 unchanged
+	always 3 unchanged
 	message set paused 0
 	wait_for 10 none_replicated
 	parity_fits
@@ -108,7 +108,7 @@ below_half() { [ $((2 * $(counter replica_area))) -le "$(counter replica_limit)"
 	reader=$!
 	wait_for 10 reading
 	message set age_s 1
-	stays 3 unchanged
+	always 3 unchanged
 	kill $reader
 	wait $reader || :
 	wait_for 10 none_replicated

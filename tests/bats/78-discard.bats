@@ -23,10 +23,10 @@ fail_discards() {
 	done
 }
 
-random() { head -c $(($1 << 10)) /dev/urandom; }
-# random_to VOLUME KIB AT-KIB [CHUNK]
-random_to() {
-	random "$2" | dd of=/dev/mapper/t-v"$1" bs="${4:-128k}" iflag=fullblock oflag=direct,seek_bytes \
+kib() { head -c $(($1 << 10)) /dev/urandom; }
+# kib_to VOLUME KIB AT-KIB [CHUNK]
+kib_to() {
+	kib "$2" | dd of=/dev/mapper/t-v"$1" bs="${4:-128k}" iflag=fullblock oflag=direct,seek_bytes \
 		seek=$(($3 << 10)) status=none
 }
 
@@ -73,7 +73,7 @@ delete_begin() {
 	before=$(space free)
 	discards_mark
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	flush
 	[ "$(counter large)" -eq 64 ]
 	[ "$(discarded_sectors)" -eq 0 ]
@@ -96,7 +96,7 @@ delete_begin() {
 	make_pool
 	before=$(space free)
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	stop_pool
 	start_pool
 	discards_mark
@@ -107,7 +107,7 @@ delete_begin() {
 	members_are_zeros
 	# A band of one class before, of another now.
 	volume 1 4 2
-	random_to 1 4096 0 64k
+	kib_to 1 4096 0 64k
 	sum=$(sum 1)
 	message convert
 	[ "$(sum 1)" = "$sum" ]
@@ -120,13 +120,13 @@ compacted() { [ "$(counter compacted)" -gt 0 ]; }
 	make_pool
 	before=$(space free)
 	volume 1 8 2
-	random_to 1 1024 0
+	kib_to 1 1024 0
 	for ((at = 0; at < 1024; at += 128)); do
 		blkdiscard -f -o $((at << 10)) -l 65536 /dev/mapper/t-v1
 	done
 	# The first band has something of both, the next ones of volume 0 alone.
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	flush
 	stop_pool
 	start_pool
@@ -139,14 +139,14 @@ compacted() { [ "$(counter compacted)" -gt 0 ]; }
 	converter=$!
 	wait_for 20 compacted
 	volume_device 1 $((8 << 11))
-	random_to 1 4096 1024
+	kib_to 1 4096 1024
 	sum=$(sum 1)
 	running $deleter
 	release
 	wait $deleter
 	wait $converter
 	[ "$(sum 1)" = "$sum" ]
-	random_to 1 2048 5120
+	kib_to 1 2048 5120
 	sync /dev/mapper/t-v1
 	parity_fits
 	delete 1
@@ -164,10 +164,10 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	discards_mark
 	# Stripes of both in every template; some replicated, too.
 	for ((at = 0; at < 4096; at += 256)); do
-		random_to 0 256 $at
-		random_to 1 256 $at
+		kib_to 0 256 $at
+		kib_to 1 256 $at
 	done
-	random_to 1 128 512 64k
+	kib_to 1 128 512 64k
 	sum=$(sum 1)
 	delete 0
 	[ "$(sum 1)" = "$sum" ]
@@ -176,7 +176,7 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	# What is left of it has 32 stripes of 64; few templates are without one.
 	[ "$(counter passdowns)" -le 3 ]
 	# All but one stripe goes.
-	random_to 1 128 0
+	kib_to 1 128 0
 	kept=$(first_stripe)
 	passed=$(counter passdowns)
 	blkdiscard -o $((128 << 10)) -l $((3968 << 10)) /dev/mapper/t-v1
@@ -195,8 +195,8 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	make_pool
 	volume 0 64 2
 	volume 1 4 2
-	random_to 1 2048 0
-	random_to 1 64 0 64k
+	kib_to 1 2048 0
+	kib_to 1 64 0 64k
 	run dd if=/dev/urandom of=/dev/mapper/t-v0 bs=128k oflag=direct
 	[[ $output == *"No space left on device"* ]]
 	flush
@@ -207,7 +207,7 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	wait_for 20 held 4
 	# What is free now are the other stripes of v1's templates.
 	commits=$(counter commits)
-	random 20480 >"$BATS_TEST_TMPDIR/data"
+	kib 20480 >"$BATS_TEST_TMPDIR/data"
 	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v0 bs=128k oflag=direct status=none 3>&- &
 	writer=$!
 	wait_for 20 nothing_is_free
@@ -234,7 +234,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	make_pool
 	before=$(space free)
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	fail_discards yes
 	discards_mark
 	delete 0
@@ -247,7 +247,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	# One is well again: the others do not keep it from its discards.
 	dmsetup message ssd2 0 fail discards no
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	log_lacks "a discard failed on"
@@ -261,7 +261,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	before=$(space free)
 	discards_mark
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	[ "$(discarded_sectors) $(counter passdowns)" = "0 0" ]
@@ -269,7 +269,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	dm reload "$pool" --table "$(pool_table)"
 	dm resume "$pool"
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	[ "$(counter passdown_blocks)" -eq $((6 * 9 * 4)) ]
@@ -278,7 +278,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 @test "nothing is passed down before the commit that frees it" {
 	make_pool
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	flush
 	sum=$(sum 0)
 	discards_mark
@@ -304,8 +304,8 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	before=$(space free)
 	volume 0 8 2
 	volume 1 4 2
-	random_to 0 8192 0
-	random_to 1 4096 0 64k
+	kib_to 0 8192 0
+	kib_to 1 4096 0 64k
 	flush
 	sum=$(sum 1)
 	for round in 1 2 3; do
@@ -326,7 +326,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 		[ "$(message volumes | cut -d' ' -f1)" = 1 ]
 		[ "$(sum 1)" = "$sum" ]
 		volume 0 8 2
-		random_to 0 8192 0
+		kib_to 0 8192 0
 		flush
 		[ "$(sum 1)" = "$sum" ]
 	done
@@ -347,8 +347,8 @@ all_is_free_but_v1() {
 	volume 0 8 2
 	volume 1 4 2
 	# Each in templates of its own: v1's go first.
-	random_to 1 4096 0 64k
-	random_to 0 8192 0
+	kib_to 1 4096 0 64k
+	kib_to 0 8192 0
 	flush
 	sum=$(sum 1)
 	hold discards
@@ -370,7 +370,7 @@ all_is_free_but_v1() {
 	[ "$passed" -ge $((4 * 9 * 4)) ]
 
 	volume 0 8 2
-	random_to 0 8192 0
+	kib_to 0 8192 0
 	flush
 	hold discards
 	delete_begin 0
@@ -398,8 +398,8 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	mkfs.ext4 -q -E nodiscard /dev/mapper/t-v0
 	mkdir "$mnt"
 	mount /dev/mapper/t-v0 "$mnt"
-	random 4096 >"$mnt/kept"
-	random 32768 >"$mnt/gone"
+	kib 4096 >"$mnt/kept"
+	kib 32768 >"$mnt/gone"
 	sync -f "$mnt/gone"
 	sum=$(md5sum <"$mnt/kept")
 	full=$(space free)

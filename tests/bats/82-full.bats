@@ -33,7 +33,7 @@ squeezed() {
 	bash -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" - "$@"
 }
 
-random() { head -c $(($1 << 20)) /dev/urandom; }
+mib() { head -c $(($1 << 20)) /dev/urandom; }
 all_is_well() {
 	message convert
 	parity_fits
@@ -61,9 +61,9 @@ ext4_on_lvm() {
 	ext4_on_lvm
 	mkfs.xfs -q /dev/mapper/t-v1
 	mount /dev/mapper/t-v1 "$b"
-	random 8 >"$a/kept"
-	random 8 >"$b/kept"
-	random 80 >"$b/gone"
+	mib 8 >"$a/kept"
+	mib 8 >"$b/kept"
+	mib 80 >"$b/gone"
 	sync -f "$b"
 	sync -f "$a"
 	sums=$(cd "$BATS_TEST_TMPDIR" && md5sum a/kept b/kept)
@@ -95,8 +95,8 @@ ext4_on_lvm() {
 	make_pool
 	volume 0 512 3
 	ext4_on_lvm
-	random 8 >"$a/kept"
-	random 30 >"$a/gone"
+	mib 8 >"$a/kept"
+	mib 30 >"$a/gone"
 	# A block of extents, which an inode has no room for, while there is space.
 	for at in 0 1 2 3 4 5; do
 		dd if=/dev/zero of="$a/big" bs=4k seek=$((at << 12)) count=1 conv=notrunc status=none
@@ -112,7 +112,7 @@ ext4_on_lvm() {
 	squeezed sync -f "$a" || :
 	squeezed fstrim "$a"
 	wait_for 20 in_rw
-	random 30 >"$a/new"
+	mib 30 >"$a/new"
 	sync -f "$a"
 	new=$(md5sum <"$a/new")
 	umount "$a"

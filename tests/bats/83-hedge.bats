@@ -336,9 +336,9 @@ read_for_another() {
 	parity_fits
 }
 
-# in_stripes: data whose first page that is on SSD 5 is $page; a read of it is held, and it will not be
+# page_in_stripes: data whose first page that is on SSD 5 is $page; a read of it is held, and it will not be
 # found unresponsive.
-in_stripes() {
+page_in_stripes() {
 	make_pool
 	model=$BATS_TEST_TMPDIR/model
 	volume 0 "${mib[0]}" 3
@@ -366,7 +366,7 @@ read_around() {
 }
 
 @test "what only a silent member has is computed" {
-	in_stripes 400
+	page_in_stripes 400
 	before=$(counter avoided_reads)
 	wait_for 20 read_around
 	# it is silent all the time
@@ -378,7 +378,7 @@ read_around() {
 }
 
 @test "without hedging it is waited for" {
-	in_stripes 400
+	page_in_stripes 400
 	message set hedge 0
 	before=$(counter avoided_reads)
 	stays 2 read_around

@@ -17,8 +17,8 @@ test_teardown() {
 	[ ! -e /dev/mapper/t-meta ] || dm resume t-meta
 }
 
-# What was written is durable, and in the journal, if it can be.
-flush() { sync /dev/mapper/t-v0; }
+# What was written is durable, and in the journal, if it can be: no commit, unlike flush.
+flush_only() { sync /dev/mapper/t-v0; }
 journaled() { counter journal_records; }
 replayed() { log_has "what the journal had of $1 epochs has been replayed"; }
 
@@ -72,9 +72,9 @@ cut_power() {
 	without_metadata
 	before=$(journaled)
 	change_all_kinds
-	flush
+	flush_only
 	write 900 3
-	flush
+	flush_only
 	[ "$(journaled)" -ge $((before + 2)) ]
 	cut_power
 	log_has "epochs has been replayed"
@@ -109,7 +109,7 @@ cut_power() {
 		for lost in "$turn" $((turn + 2)) $((turn + 4)); do
 			without_metadata
 			change_all_kinds
-			flush
+			flush_only
 			[ $parity -eq 1 ] || lost+=" $((lost + 1))"
 			# shellcheck disable=SC2086
 			cut_power $lost
@@ -128,7 +128,7 @@ cut_power() {
 @test "conversion, deletion and compaction come through the journal" {
 	raid_volume 4
 	change_all_kinds
-	flush
+	flush_only
 	message set paused 1
 	before=$(journaled)
 	message convert 3>&- &
@@ -136,13 +136,13 @@ cut_power() {
 	# what is being converted is flushed, and is not in the metadata yet, sometimes
 	for i in {1..20}; do
 		write $((i * 40)) 3
-		flush
+		flush_only
 	done
 	wait $pid
 	[ "$(journaled)" -gt "$before" ]
 	suspend_meta
 	write 10 20
-	flush
+	flush_only
 	cut_power
 	as_written
 	parity_fits
@@ -165,7 +165,7 @@ cut_power() {
 			dmsetup message "ssd$i" 0 hold writes
 			dmsetup message "ssd$i" 0 hold flushes
 		done
-		flush 2>/dev/null 3>&- &
+		flush_only 2>/dev/null 3>&- &
 		pid=$!
 		for ((i = 0; i < steps; i++)); do
 			wait_for 20 held_or_ended $pid
@@ -220,13 +220,13 @@ cut_power() {
 	commits=$(counter commits) before=$(journaled)
 	for i in {1..300}; do
 		write $((i % 60 * 16 + i / 60)) 1
-		flush
+		flush_only
 	done
 	[ "$(journaled)" -ge $((before + 260)) ]
 	[ "$(counter commits)" -ge $((commits + 2)) ]
 	without_metadata
 	write 7 3
-	flush
+	flush_only
 	cut_power
 	as_written
 	parity_fits
@@ -265,13 +265,13 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	message fail 2
 	before=$(journaled)
 	change_all_kinds
-	flush
+	flush_only
 	[ "$(journaled)" -eq "$before" ]
 	message replace 2
 	message rebuild
 	[ "$(states)" = oooooooo ]
 	change_all_kinds
-	flush
+	flush_only
 	[ "$(journaled)" -gt "$before" ]
 	as_written
 }
@@ -285,11 +285,11 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	udevadm settle
 	failing flushes 2
 	change_all_kinds
-	flush 3>&- &
+	flush_only 3>&- &
 	pid=$!
 	stays 1 ended $pid
 	write 700 2
-	flush 3>&- &
+	flush_only 3>&- &
 	second=$!
 	stays 1 ended $second
 	[ "$(journaled)" -eq "$before" ]
@@ -307,7 +307,7 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	# or the timer's commit may have flushed it
 	dmsetup message ssd2 0 hold flushes
 	change_all_kinds
-	flush 3>&- &
+	flush_only 3>&- &
 	pid=$!
 	wait_for 20 held 1
 	message fail 2
@@ -322,7 +322,7 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	raid_volume 4
 	empty_ring
 	write 5 2
-	flush
+	flush_only
 	read -r -a on < <(newest)
 	[ ${#on[@]} -eq $((1 + 3)) ]
 	volume 1 4 3 2
@@ -355,10 +355,10 @@ meta_from() { dd if="$1" of=/dev/mapper/t-meta bs=1M oflag=direct status=none; }
 	old=$BATS_TEST_TMPDIR/old
 	meta_to "$old"
 	write 100 3
-	flush
+	flush_only
 	message commit
 	write 200 3
-	flush
+	flush_only
 	[ "$(journaled)" -ge 2 ]
 	suspend_meta
 	power_cut 1
@@ -410,7 +410,7 @@ patch_much() {
 	read -r -a before < <(newest)
 	[ ${#before[@]} -eq $((1 + 3)) ]
 	epochs=$(journaled)
-	flush
+	flush_only
 	[ "$(journaled)" -eq $((epochs + 1)) ]
 	read -r -a on < <(newest)
 	[ "${on[0]}" -ge $((before[0] + 2)) ]
@@ -423,7 +423,7 @@ patch_much() {
 	patch_much
 	udevadm settle
 	hold writes
-	flush 3>&- &
+	flush_only 3>&- &
 	pid=$!
 	wait_for 20 held 3
 	# the first; the next one is for others
@@ -470,7 +470,7 @@ patch_much() {
 	raid_volume 4
 	without_metadata
 	change_all_kinds
-	flush
+	flush_only
 	power_cut 1
 	dm resume t-meta
 	stop_pool
@@ -510,16 +510,16 @@ patch_much() {
 @test "a journal is added to a pool, and used" {
 	features="unlabelled"
 	raid_volume 4
-	flush
+	flush_only
 	[ "$(journaled)" -eq 0 ]
 	features="unlabelled journal 0 $ring"
 	restart rw 4
 	change_all_kinds
-	flush
+	flush_only
 	[ "$(journaled)" -gt 0 ]
 	without_metadata
 	write 77 5
-	flush
+	flush_only
 	cut_power
 	as_written
 }

@@ -319,7 +319,7 @@ full() {
 }
 sent() { tasks_in ssdsim_map "$1"; }
 
-held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
+holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 
 @test "what is set, and how often, makes nothing older" {
 	hang_volume 4
@@ -346,7 +346,7 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	for b in {0..15}; do write $((b * 16)) 16; done
 	full 2 reads
 	for b in {0..31}; do read_block "$b"; done
-	wait_for 20 held_by 2
+	wait_for 20 holds 2
 	before=$(cat /proc/[0-9]*/stack 2>/dev/null | grep -c ' ssdsim_map+' || :)
 	flush 3>&- &
 	pid=$!
@@ -356,7 +356,7 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	wait_for 20 ended $pid
 	wait $pid
 	all_goes_on
-	held_by 2
+	holds 2
 	late 4
 }
 
@@ -366,13 +366,13 @@ held_by() { [ "$(dmsetup status "ssd$1" | awk '{ print $NF }')" -ge 1 ]; }
 	message set hang_ms 0
 	hang reads 5
 	for b in {0..63}; do read_block "$b"; done
-	wait_for 20 held_by 5
+	wait_for 20 holds 5
 	blkdiscard -f -o 4M /dev/mapper/t-v0 2>/dev/null
 	dd if=/dev/zero of="$model" bs=1M seek=4 count=4 conv=notrunc status=none
 	flush
 	full 2 reads
 	for b in {0..63}; do read_block "$b"; done
-	wait_for 20 held_by 2
+	wait_for 20 holds 2
 	dmsetup message ssd5 0 release
 	wait_for 20 tasks_in 'passdown_[a-z]*' 1
 	message set hang_ms $ms

@@ -28,7 +28,7 @@ blank() {
 	done
 }
 # every kind of write, while some are out
-write_all_kinds() {
+write_kinds() {
 	local b
 	write 0 200
 	for b in {20..40}; do write $((b * 16 + b % 12)) $((b % 4 + 1)); done
@@ -38,7 +38,7 @@ write_all_kinds() {
 	raid_volume 8
 	message fail 2
 	message rebuild
-	write_all_kinds
+	write_kinds
 	run ! message replace 1
 	log_has "member 1 is used: fail it first"
 	run ! message replace 8
@@ -48,13 +48,13 @@ write_all_kinds() {
 	[ "$(states)" = oorooooo ]
 	[ "$(counter degraded)" -eq 0 ]
 	as_written
-	write_all_kinds
+	write_kinds
 	as_written
 	restart rw 8
 	message set patch_percent 20
 	[ "$(states)" = oorooooo ]
 	as_written
-	write_all_kinds
+	write_kinds
 	message rebuild
 	[ "$(states)" = oooooooo ]
 	[ "$(counter degraded)" -eq 0 ]
@@ -71,14 +71,14 @@ write_all_kinds() {
 	spares=$turn
 	raid_volume 8
 	message fail 2
-	write_all_kinds
+	write_kinds
 	blank 2
 	message replace 2
 	[ "$(states)" = oorooooo ]
 	[ "$(counter degraded)" -eq 1 ]
 	run ! message fail 4
 	as_written
-	write_all_kinds
+	write_kinds
 	as_written
 	# what it has not got is not read from it
 	restart rw 8
@@ -98,17 +98,17 @@ write_all_kinds() {
 	message fail 2
 	message rebuild
 	message fail 5
-	write_all_kinds
+	write_kinds
 	blank 2 5
 	message replace 5
 	[ "$(states)" = oofooroo ]
 	as_written
-	write_all_kinds
+	write_kinds
 	message replace 2
 	[ "$(states)" = oorooroo ]
 	as_written
 	message fail 0
-	write_all_kinds
+	write_kinds
 	as_written
 	run message rebuild
 	blank 0
@@ -167,14 +167,14 @@ some_rebuilt() { [ "$(counter rebuilt)" -gt "$rebuilt" ]; }
 	as_written
 	wait $pid
 	message set rate_kib 0
-	write_all_kinds
+	write_kinds
 	message rebuild
 	[ "$(counter degraded)" -eq 0 ]
 	all_there "${others[@]}"
 	blank 2
 	message replace 2
 	dead 2
-	write_all_kinds
+	write_kinds
 	flush
 	[ "$(states)" = oofooooo ]
 	dead

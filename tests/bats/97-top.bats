@@ -98,12 +98,12 @@ busy() {
 	dmsetup message ssd5 0 hold writes
 	fill 24 3>&- &
 	writer=$!
-	wait_for 20 unresponsive
+	wait_for 20 shown_unresponsive
 	is '.pools[0].members[5] | .stragglers >= 1 and .spikes >= 1 and .state == "ok"'
 	fusion top t-pool --once --interval 0.1 | grep '^ 5 t-m5 *unresponsive '
 	dmsetup message ssd5 0 release
 	wait "$writer"
-	wait_for 20 responsive
+	wait_for 20 shown_responsive
 	is '.pools[0].members[5].spikes_us > 0'
 
 	udevadm settle
@@ -126,8 +126,8 @@ busy() {
 	log_lacks "the pool is suspended"
 	dm resume t-pool
 }
-unresponsive() { top t-pool && is '.pools[0].members[5].responsive == false' >/dev/null; }
-responsive() { top t-pool && is '.pools[0].members[5].responsive' >/dev/null; }
+shown_unresponsive() { top t-pool && is '.pools[0].members[5].responsive == false' >/dev/null; }
+shown_responsive() { top t-pool && is '.pools[0].members[5].responsive' >/dev/null; }
 
 @test "what cannot be shown" {
 	run -1 fusion top nothing --once
