@@ -4,6 +4,9 @@
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
 
+setup_file() { with_udev; }
+teardown_file() { end_udev; }
+
 test_teardown() { exec 7>&-; }
 
 fill_data() { head -c "$1" /dev/urandom >"$BATS_TEST_TMPDIR/data"; }

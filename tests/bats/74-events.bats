@@ -4,6 +4,9 @@
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
 
+setup_file() { with_udev; }
+teardown_file() { end_udev; }
+
 tracing=/sys/kernel/tracing
 
 test_teardown() {

@@ -8,8 +8,7 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # Each kernel has lives of its own: of RAID-5 and RAID-6, or RAID-6 and both.
 case $(uname -r) in 6.1.*) lives=(0 5) ;; *) lives=(7 10) ;; esac
 
-test_setup() { udevadm control --stop-exec-queue; }
-test_teardown() { udevadm control --start-exec-queue; }
+test_setup() { end_udev; }
 
 # total KEY: of the last run.
 total() { sed -n '$p' <<<"$output" | jq "$1"; }

@@ -8,6 +8,9 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/labels.bash
 source "$BATS_TEST_DIRNAME/labels.bash"
 
+setup_file() { with_udev; }
+teardown_file() { end_udev; }
+
 # Members may have slices of the metadata that were made after the pool was.
 test_teardown() { [ ! -e /dev/mapper/t-pool ] || fusion pool stop t-pool >/dev/null; }
 

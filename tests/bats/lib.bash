@@ -29,18 +29,26 @@ dm() {
 slow=1
 [[ $(</proc/sys/kernel/osrelease) != *-debug-* ]] || slow=10
 
-# Those who make very many devices do without udev, which would be busy with them for minutes: until
-# begin_udev, at the latest until the test ends.  It stays, and bats would wait for it if it had its pipes.
-udevd=/lib/systemd/systemd-udevd udev_ended=
+# Most tests do without udev, which has more to do with each device than they have; those whose
+# subject it is, too, have it in setup_file (with_udev) and end it in teardown_file.
+#
+# Where it runs (tests/vm/run without --no-udev), those who make very many devices end it for a
+# while, until begin_udev, at the latest until the test ends.
+#
 # It is told to end, and has not ended yet: if it is busy, that takes seconds.  Another that begins
 # meanwhile leaves two of them, and the first makes and removes links by what it has heard long ago.
+udev_ended=
+no_udev() { ! pgrep -x systemd-udevd >/dev/null; }
 end_udev() {
 	no_udev || { udev_ended=1 && udevadm control --exit && wait_for 60 no_udev; }
 }
-no_udev() { ! pgrep -x systemd-udevd >/dev/null; }
 begin_udev() {
-	[ -z "$udev_ended" ] || $udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&- 4>&-
+	[ -z "$udev_ended" ] || with_udev
 	udev_ended=
+}
+# It stays, and bats would wait for it if it had its pipes.
+with_udev() {
+	! no_udev || /lib/systemd/systemd-udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&- 4>&-
 }
 
 # --- the kernel's log --------------------------------------------------------
