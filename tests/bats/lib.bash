@@ -35,12 +35,16 @@ slow=1
 # Where it runs (tests/vm/run without --no-udev), those who make very many devices end it for a
 # while, until begin_udev, at the latest until the test ends.
 #
-# It is told to end, and has not ended yet: if it is busy, that takes seconds.  Another that begins
-# meanwhile leaves two of them, and the first makes and removes links by what it has heard long ago.
+# Told to end, it may go on for minutes; another that begins meanwhile leaves two of them, and the first
+# makes and removes links by what it has heard long ago.  Where its socket is, tools wait for it.
 udev_ended=
-no_udev() { ! pgrep -x systemd-udevd >/dev/null; }
+no_udev() { ! pgrep -x 'systemd-udevd|.udev-worker.' >/dev/null; }
 end_udev() {
-	no_udev || { udev_ended=1 && udevadm control --exit && wait_for 60 no_udev; }
+	no_udev && return
+	udev_ended=1
+	pkill -KILL -x 'systemd-udevd|.udev-worker.'
+	wait_for 20 no_udev
+	rm -f /run/udev/control /run/udev/queue
 }
 begin_udev() {
 	[ -z "$udev_ended" ] || with_udev
