@@ -12,19 +12,13 @@ test_setup() {
 	mib=12
 }
 
-kib() { head -c $(($1 << 10)) /dev/urandom; }
-# kib_to VOLUME KIB AT-KIB CHUNK
-kib_to() {
-	kib "$2" | dd of=/dev/mapper/t-v"$1" bs="$4" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($3 << 10)) status=none
-}
 
 # Volume 0: tops, and bases in the last third.
 fill() {
 	local mapped tops
 	volume 0 "$mib"
-	kib_to 0 8192 0 8k
-	kib_to 0 4096 8192 1M
+	random_to 0 0 2048 8k
+	random_to 0 2048 1024 1M
 	flush
 	read -r mapped tops < <(message volumes | awk '$1 == 0 { print $6, $7 }')
 	[ "$mapped" -eq 3072 ]
@@ -43,8 +37,8 @@ gone() { [ -z "$(state)" ]; }
 	make_pool
 	empty=$(space free)
 	volume 1 4
-	kib_to 1 2048 0 1M
-	kib_to 1 256 2048 8k
+	random_to 1 0 512 1M
+	random_to 1 512 64 8k
 	sync /dev/mapper/t-v1
 	sum=$(dd if=/dev/mapper/t-v1 bs=1M count=3 iflag=direct status=none | md5sum)
 	left=()
@@ -77,7 +71,7 @@ gone() { [ -z "$(state)" ]; }
 			message delete_volume 0
 		else
 			# It goes on by itself, and others with it.
-			kib_to 1 64 3072 8k
+			random_to 1 768 16 8k
 			sync /dev/mapper/t-v1
 			wait_for 60 gone
 			left+=("$(counter commits)")
@@ -96,7 +90,7 @@ gone() { [ -z "$(state)" ]; }
 @test "others write and commit while a volume is deleted" {
 	make_pool
 	volume 1 4
-	kib_to 1 2048 0 1M
+	random_to 1 0 512 1M
 	sync /dev/mapper/t-v1
 	fill
 	dm remove t-v0
@@ -110,9 +104,9 @@ gone() { [ -z "$(state)" ]; }
 	done
 	wait_for 20 held 1
 	# New replicas, in place, a stripe; and what was there.
-	kib_to 1 64 2048 4k
-	kib_to 1 64 2048 4k
-	kib_to 1 256 3072 256k
+	random_to 1 512 16 4k
+	random_to 1 512 16 4k
+	random_to 1 768 64 256k
 	sum=$(sum 1)
 	# A flush takes its turn between two steps.
 	sync /dev/mapper/t-v1 3>&- &

@@ -23,12 +23,6 @@ fail_discards() {
 	done
 }
 
-kib() { head -c $(($1 << 10)) /dev/urandom; }
-# kib_to VOLUME KIB AT-KIB [CHUNK]
-kib_to() {
-	kib "$2" | dd of=/dev/mapper/t-v"$1" bs="${4:-128k}" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($3 << 10)) status=none
-}
 
 # What the members were told to discard since discards_mark: requests and sectors
 # of each.
@@ -73,7 +67,7 @@ delete_begin() {
 	before=$(space free)
 	discards_mark
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	flush
 	[ "$(counter large)" -eq 64 ]
 	[ "$(discarded_sectors)" -eq 0 ]
@@ -96,7 +90,7 @@ delete_begin() {
 	make_pool
 	before=$(space free)
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	stop_pool
 	start_pool
 	discards_mark
@@ -107,7 +101,7 @@ delete_begin() {
 	members_are_zeros
 	# A band of one class before, of another now.
 	volume 1 4 2
-	kib_to 1 4096 0 64k
+	random_to 1 0 1024 64k
 	sum=$(sum 1)
 	message convert
 	[ "$(sum 1)" = "$sum" ]
@@ -120,13 +114,13 @@ compacted() { [ "$(counter compacted)" -gt 0 ]; }
 	make_pool
 	before=$(space free)
 	volume 1 8 2
-	kib_to 1 1024 0
+	random_to 1 0 256 128k
 	for ((at = 0; at < 1024; at += 128)); do
 		blkdiscard -f -o $((at << 10)) -l 65536 /dev/mapper/t-v1
 	done
 	# The first band has something of both, the next ones of volume 0 alone.
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	flush
 	stop_pool
 	start_pool
@@ -139,14 +133,14 @@ compacted() { [ "$(counter compacted)" -gt 0 ]; }
 	converter=$!
 	wait_for 20 compacted
 	volume_device 1 $((8 << 11))
-	kib_to 1 4096 1024
+	random_to 1 256 1024 128k
 	sum=$(sum 1)
 	running $deleter
 	release
 	wait $deleter
 	wait $converter
 	[ "$(sum 1)" = "$sum" ]
-	kib_to 1 2048 5120
+	random_to 1 1280 512 128k
 	sync /dev/mapper/t-v1
 	parity_fits
 	delete 1
@@ -163,11 +157,11 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	volume 1 4 2
 	discards_mark
 	# Stripes of both in every template; some replicated, too.
-	for ((at = 0; at < 4096; at += 256)); do
-		kib_to 0 256 $at
-		kib_to 1 256 $at
+	for ((at = 0; at < 1024; at += 64)); do
+		random_to 0 $at 64 128k
+		random_to 1 $at 64 128k
 	done
-	kib_to 1 128 512 64k
+	random_to 1 128 32 64k
 	sum=$(sum 1)
 	delete 0
 	[ "$(sum 1)" = "$sum" ]
@@ -176,7 +170,7 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	# What is left of it has 32 stripes of 64; few templates are without one.
 	[ "$(counter passdowns)" -le 3 ]
 	# All but one stripe goes.
-	kib_to 1 128 0
+	random_to 1 0 32 128k
 	kept=$(first_stripe)
 	passed=$(counter passdowns)
 	blkdiscard -o $((128 << 10)) -l $((3968 << 10)) /dev/mapper/t-v1
@@ -195,8 +189,8 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	make_pool
 	volume 0 64 2
 	volume 1 4 2
-	kib_to 1 2048 0
-	kib_to 1 64 0 64k
+	random_to 1 0 512 128k
+	random_to 1 0 16 64k
 	run dd if=/dev/urandom of=/dev/mapper/t-v0 bs=128k oflag=direct
 	[[ $output == *"No space left on device"* ]]
 	flush
@@ -207,7 +201,7 @@ first_stripe() { dd if=/dev/mapper/t-v1 bs=128k count=1 iflag=direct status=none
 	wait_for 20 held 4
 	# What is free now are the other stripes of v1's templates.
 	commits=$(counter commits)
-	kib 20480 >"$BATS_TEST_TMPDIR/data"
+	random 5120 >"$BATS_TEST_TMPDIR/data"
 	dd if="$BATS_TEST_TMPDIR/data" of=/dev/mapper/t-v0 bs=128k oflag=direct status=none 3>&- &
 	writer=$!
 	wait_for 20 nothing_is_free
@@ -234,7 +228,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	make_pool
 	before=$(space free)
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	fail_discards yes
 	discards_mark
 	delete 0
@@ -247,7 +241,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	# One is well again: the others do not keep it from its discards.
 	dmsetup message ssd2 0 fail discards no
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	log_lacks "a discard failed on"
@@ -261,7 +255,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	before=$(space free)
 	discards_mark
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	[ "$(discarded_sectors) $(counter passdowns)" = "0 0" ]
@@ -269,7 +263,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	dm reload "$pool" --table "$(pool_table)"
 	dm resume "$pool"
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	delete 0
 	[ "$(space free)" -eq "$before" ]
 	[ "$(counter passdown_blocks)" -eq $((6 * 9 * 4)) ]
@@ -278,7 +272,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 @test "nothing is passed down before the commit that frees it" {
 	make_pool
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	flush
 	sum=$(sum 0)
 	discards_mark
@@ -304,8 +298,8 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	before=$(space free)
 	volume 0 8 2
 	volume 1 4 2
-	kib_to 0 8192 0
-	kib_to 1 4096 0 64k
+	random_to 0 0 2048 128k
+	random_to 1 0 1024 64k
 	flush
 	sum=$(sum 1)
 	for round in 1 2 3; do
@@ -326,7 +320,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 		[ "$(message volumes | cut -d' ' -f1)" = 1 ]
 		[ "$(sum 1)" = "$sum" ]
 		volume 0 8 2
-		kib_to 0 8192 0
+		random_to 0 0 2048 128k
 		flush
 		[ "$(sum 1)" = "$sum" ]
 	done
@@ -347,8 +341,8 @@ all_is_free_but_v1() {
 	volume 0 8 2
 	volume 1 4 2
 	# Each in templates of its own: v1's go first.
-	kib_to 1 4096 0 64k
-	kib_to 0 8192 0
+	random_to 1 0 1024 64k
+	random_to 0 0 2048 128k
 	flush
 	sum=$(sum 1)
 	hold discards
@@ -370,7 +364,7 @@ all_is_free_but_v1() {
 	[ "$passed" -ge $((4 * 9 * 4)) ]
 
 	volume 0 8 2
-	kib_to 0 8192 0
+	random_to 0 0 2048 128k
 	flush
 	hold discards
 	delete_begin 0
@@ -398,8 +392,8 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 	mkfs.ext4 -q -E nodiscard /dev/mapper/t-v0
 	mkdir "$mnt"
 	mount /dev/mapper/t-v0 "$mnt"
-	kib 4096 >"$mnt/kept"
-	kib 32768 >"$mnt/gone"
+	random 1024 >"$mnt/kept"
+	random 8192 >"$mnt/gone"
 	sync -f "$mnt/gone"
 	sum=$(md5sum <"$mnt/kept")
 	full=$(space free)
