@@ -4,6 +4,7 @@
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
 
+# Devices come and go beside udev, which opens them, too.
 setup_file() { with_udev; }
 teardown_file() { end_udev; }
 

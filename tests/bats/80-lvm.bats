@@ -4,6 +4,7 @@
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
 
+# LVM looks for the links that udev makes.
 setup_file() { with_udev; }
 teardown_file() { end_udev; }
 

@@ -38,11 +38,12 @@ slow=1
 # Told to end, it may go on for minutes; another that begins meanwhile leaves two of them, and the first
 # makes and removes links by what it has heard long ago.  Where its socket is, tools wait for it.
 udev_ended=
-no_udev() { ! pgrep -x 'systemd-udevd|.udev-worker.' >/dev/null; }
+udev_names='systemd-udevd|.udev-worker.'
+no_udev() { ! pgrep -x "$udev_names" >/dev/null; }
 end_udev() {
 	no_udev && return
 	udev_ended=1
-	pkill -KILL -x 'systemd-udevd|.udev-worker.'
+	pkill -KILL -x "$udev_names"
 	wait_for 20 no_udev
 	rm -f /run/udev/control /run/udev/queue
 }
