@@ -15,31 +15,18 @@
 #include "set.h"
 #include "spare.h"
 
-/* All runs of @patches to the places of @top. */
+/* @patches to the places of @top. */
 static int absorb_copy(struct fusion_pool *pool,
 		       const struct fusion_patches *patches,
 		       const struct fusion_top *top)
 {
-	unsigned int pages = pool->block_pages, page, run;
 	struct fusion_copy copy;
 	int r;
 
 	r = fusion_copy_begin(&copy, pool);
 	if (r)
 		return r;
-	for (page = 0; !r && page < pages; page += run) {
-		const struct fusion_patch *patch;
-		u64 place[FUSION_MAX_REPLICAS];
-
-		run = fusion_mask_run(patches->mask, page, pages - page);
-		if (!(patches->mask & (1ULL << page)))
-			continue;
-		patch = fusion_patch_of(patches, page);
-		run = fusion_patches_run(patches, page, run);
-		fusion_patch_slots(patch, place);
-		r = fusion_copy_pages(&copy, place, fusion_patch_at(patch), top->place,
-				      page, fusion_top_replicas(top), run);
-	}
+	r = fusion_copy_patches(&copy, patches, top->place);
 	fusion_copy_end(&copy);
 	return r;
 }

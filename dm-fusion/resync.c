@@ -21,32 +21,6 @@
 
 #define DM_MSG_PREFIX "fusion"
 
-/* Copy the pages that @top holds from its primary, if it can be read, to its mirrors. */
-static int resync_top(struct fusion_copy *copy, const struct fusion_top *top)
-{
-	return fusion_copy_mask(copy, top->place, top->place, fusion_top_replicas(top),
-				top->mask);
-}
-
-/* The same for patches. */
-static int resync_patches(struct fusion_copy *copy,
-			  const struct fusion_patches *patches)
-{
-	u64 left, place[FUSION_MAX_REPLICAS];
-	unsigned int replicas;
-	int r = 0;
-
-	for (left = patches->mask; !r && left; left &= left - 1) {
-		const struct fusion_patch *patch =
-			fusion_patch_of(patches, fusion_ctz64(left));
-
-		replicas = fusion_patch_slots(patch, place);
-		r = fusion_copy_pages(copy, place, fusion_patch_at(patch), place,
-				      fusion_patch_at(patch), replicas, 1);
-	}
-	return r;
-}
-
 /* What of a block may differ.  The block is held: its overlay stays. */
 struct resync_source {
 	struct fusion_top top;		/* unless there are patches */
@@ -98,8 +72,9 @@ int fusion_resync_block(struct fusion_volume *v, u64 block)
 	}
 	r = fusion_copy_begin(&copy, pool);
 	if (!r) {
-		r = src.patches ? resync_patches(&copy, src.patches) :
-			resync_top(&copy, &src.top);
+		r = src.patches ? fusion_copy_patches(&copy, src.patches, NULL) :
+			fusion_copy_mask(&copy, src.top.place, NULL,
+					 fusion_top_replicas(&src.top), src.top.mask);
 		fusion_copy_end(&copy);
 	}
 	if (r) {

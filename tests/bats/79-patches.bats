@@ -46,6 +46,50 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	parity_fits
 }
 
+# Who writes waits for that: all pages are read together, and then written together.
+@test "patches become a top in two steps" {
+	raid_volume 4
+	write 1 1
+	write 5 1
+	write 9 1
+	[ "$(patched)" -eq 3 ]
+	flush
+	hold reads
+	write 13 1 3>&- &
+	pid=$!
+	wait_for 20 held 3
+	hold writes
+	step
+	# three pages, two replicas each
+	wait_for 20 held 6
+	release
+	wait $pid
+	# by itself in this shell
+	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek=13 conv=notrunc status=none
+	as_written
+	# the patches have the right pages of both replicas
+	for ssd in {0..6}; do
+		all_there "$ssd"
+	done
+	stop_pool
+	start_pool
+	volume_device 0 $((4 << 11))
+	as_written
+}
+
+@test "patches become a top though an SSD cannot be read" {
+	raid_volume 4
+	for ssd in {0..6}; do
+		write $((ssd * 16 + 1)) 1
+		write $((ssd * 16 + 5)) 2
+		failing reads "$ssd"
+		write $((ssd * 16 + 12)) 1
+		failing reads
+	done
+	[ "$(patched)" -eq 14 ]
+	as_written
+}
+
 @test "pages that are patched apart, and written together" {
 	raid_volume 4
 	write 7 1
