@@ -61,8 +61,17 @@ stalls() {
 	done | awk '{ n += $14 + $15; us += $17 } END { printf "[%d,%d]\n", n, us }'
 }
 
-# Busy, and in all, in the units of /proc/stat.
-cpu_time() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8, $2 + $3 + $4 + $5 + $6 + $7 + $8 }' /proc/stat; }
+# Busy, and in all, in hundredths of a second.  What is not idle is busy: who is busy is known by ticks
+# alone, of which there are none between one I/O and the next.  By the shell: while a program is read
+# from the machine's disk the clock leaps.
+cpu_time() {
+	local up idle iowait
+
+	read -r up _ </proc/uptime
+	read -r _ _ _ _ idle iowait _ </proc/stat
+	up=${up/./}
+	echo "$((up - idle - iowait)) $up"
+}
 
 # busy_us DEVICE...: how long they have been busy in sum, in microseconds.
 busy_us() {

@@ -1,16 +1,6 @@
 # shellcheck shell=bash
-# The systems and the mixes that tests/bench/mixes knows.  After workloads.sh.
+# The mixes that tests/bench/mixes knows.  After workloads.sh.
 # shellcheck disable=SC2034,SC2154
-
-systems=(raid5 raid50 raid10 fusion fusion-unhedged fusion-blind)
-declare -A system_title=(
-	[raid5]="4 x md RAID-5 (6+1)"
-	[raid50]="md RAID-50 (4 x 6+1)"
-	[raid10]="md RAID-10 (28)"
-	[fusion]="dm-fusion (29, 6+1)"
-	[fusion-unhedged]="dm-fusion without hedging"
-	[fusion-blind]="dm-fusion without monitor"
-)
 
 # point_file MIX SYSTEM: the name of its results, with % for each / of a trace's path.
 point_file() { echo "${1//\//%}:$2.json"; }
