@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # SSDs that take their time, and a pool of them.  Sourced in the virtual machine.
-# shellcheck disable=SC2034
+# shellcheck disable=SC2034,SC2154
+
+# shellcheck source=tests/bench/pool.sh
+. "$here/pool.sh"
 
 # use_drives N: the pool is on the first N, with so many spares.  Of the one after them, which
 # has its metadata, data are kept.
@@ -97,14 +100,8 @@ in_memory() {
 
 # start_pool: with nothing in it, on fresh metadata.
 start_pool() {
-	local table m
-
 	blkdiscard "$meta"
-	table="0 8 fusion-pool $meta 128 mols $spares ${#members[@]}"
-	for m in "${members[@]}"; do
-		table+=" $m 0"
-	done
-	dmsetup create bench-pool --table "$table 1 unlabelled"
+	create_pool "$meta" "$spares" "${members[@]}"
 }
 
 # start_volume MIB [DATA [ID]]: bench-vID, of stripes DATA+1 (5); without an ID it is 0, and bench-v.

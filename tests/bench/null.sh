@@ -3,6 +3,9 @@
 # after rows.sh.
 # shellcheck disable=SC2154
 
+# shellcheck source=tests/bench/pool.sh
+. "$here/pool.sh"
+
 members=(/dev/nullb{0..6})
 
 # make_members N QUEUES: so many of them, with so many queues each.
@@ -33,14 +36,8 @@ fill() {
 
 # start_pool: with nothing in it, on fresh metadata.
 start_pool() {
-	local table m
-
 	modprobe brd rd_nr=1 rd_size=$((2 << 20))
-	table="0 8 fusion-pool /dev/ram0 128 mols 0 ${#members[@]}"
-	for m in "${members[@]}"; do
-		table+=" $m 0"
-	done
-	dmsetup create bench-pool --table "$table 1 unlabelled"
+	create_pool /dev/ram0 0 "${members[@]}"
 }
 
 # stop_pool VOLUME...

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Makes the systems (systems.sh) that are beside each other, on 28 or 29 drives.  Sourced in the virtual machine, after
-# md.sh and drives.sh.
+# Makes the systems (systems.sh) that are beside each other, on 28 or 29 drives.  Sourced in the
+# virtual machine, after md.sh and drives.sh.
 #
 # start_NAME makes $devices, $count of them of $mib MiB each, on the first of $members, whose drives
 # should take no time meanwhile; stop_NAME removes all of it.
