@@ -218,12 +218,7 @@ held_count() { held_by "${ssds[@]}"; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 held_or_ended() { held 1 || ended "$1"; }
 # What is held is done, and what comes after it is held.
-step() {
-	local ssd
-	for ssd in "${ssds[@]}"; do
-		dmsetup message "$ssd" 0 step
-	done
-}
+step() { dmsetup message ssd0 0 step_all; }
 
 # time off, or: microseconds of a read and of a write, and MB/s of both.
 ssd_time() {

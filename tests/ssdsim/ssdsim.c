@@ -51,6 +51,8 @@
  *				buffer before; as the data of md and of dm-fusion, not
  *				their metadata, may be treated where only time counts
  *	step			do what was held on this device, and hold on
+ *	step_all		the same with what was held at one moment on every device:
+ *				not what comes of that
  *	release			do what was held on this device, and hold no more
  *	release_all		on every device
  *	keep			what is held stays so, and no more is held from now on
@@ -140,6 +142,7 @@ struct ssd {
 	unsigned long nr_cached;
 	unsigned long nr_stored;
 	u64 counters[SSD_NR_COUNTERS];
+	unsigned int step;		/* that many held I/Os are of it; guarded by ssds_lock */
 
 	spinlock_t hold_lock;		/* guards all below */
 	unsigned long hold;		/* enum ssd_kind, as bits */
@@ -500,17 +503,17 @@ static bool ssd_hold_back(struct ssd *ssd, struct bio *bio)
 	return hold;
 }
 
-/* Do what is held, and keep back @hold from now on. */
-static void ssd_release(struct ssd *ssd, unsigned long hold)
+/* Do the first @count of what is held. */
+static void ssd_do_held(struct ssd *ssd, unsigned int count)
 {
-	struct bio_list bios;
+	struct bio_list bios = BIO_EMPTY_LIST;
 	struct bio *bio;
 
 	spin_lock(&ssd->hold_lock);
-	ssd->hold = hold;
-	ssd->nr_held = 0;
-	bios = ssd->held;
-	bio_list_init(&ssd->held);
+	while (count-- && (bio = bio_list_pop(&ssd->held))) {
+		bio_list_add(&bios, bio);
+		ssd->nr_held--;
+	}
 	spin_unlock(&ssd->hold_lock);
 	wake_up_all(&ssd->freed);
 	while ((bio = bio_list_pop(&bios)))
@@ -544,9 +547,26 @@ static void ssd_for_all(void (*act)(struct ssd *ssd))
 	mutex_unlock(&ssds_lock);
 }
 
-static void ssd_release_hold(struct ssd *ssd)
+/* Do what is held, and hold no more. */
+static void ssd_release(struct ssd *ssd)
 {
-	ssd_release(ssd, 0);
+	spin_lock(&ssd->hold_lock);
+	ssd->hold = 0;
+	spin_unlock(&ssd->hold_lock);
+	ssd_do_held(ssd, UINT_MAX);
+}
+
+/* On every device, what is held now: what comes of it is held behind that. */
+static void ssd_step_all(void)
+{
+	struct ssd *ssd;
+
+	mutex_lock(&ssds_lock);
+	list_for_each_entry(ssd, &ssds, list)
+		ssd->step = READ_ONCE(ssd->nr_held);
+	list_for_each_entry(ssd, &ssds, list)
+		ssd_do_held(ssd, ssd->step);
+	mutex_unlock(&ssds_lock);
 }
 
 static int ssdsim_map(struct dm_target *ti, struct bio *bio)
@@ -562,7 +582,7 @@ static int ssdsim_map(struct dm_target *ti, struct bio *bio)
 /* A suspend waits for all I/O. */
 static void ssdsim_presuspend(struct dm_target *ti)
 {
-	ssd_release_hold(ti->private);
+	ssd_release(ti->private);
 }
 
 /*----------------------------------------------------------------*/
@@ -603,7 +623,7 @@ static void ssd_set_tags(struct ssd *ssd, unsigned int tags)
 static void ssd_reset(struct ssd *ssd)
 {
 	ssd_set_tags(ssd, 0);
-	ssd_release_hold(ssd);
+	ssd_release(ssd);
 	ssd_power_on(ssd);
 	ssd_time_off(&ssd->time);
 	WRITE_ONCE(ssd->fails, 0);
@@ -848,9 +868,9 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	} else if (argc == 2 && !strcasecmp(argv[0], "tags")) {
 		ssd_set_tags(ssd, tags);
 	} else if (!strcasecmp(argv[0], "release")) {
-		ssd_release_hold(ssd);
+		ssd_release(ssd);
 	} else if (!strcasecmp(argv[0], "release_all")) {
-		ssd_for_all(ssd_release_hold);
+		ssd_for_all(ssd_release);
 	} else if (!strcasecmp(argv[0], "reset_all")) {
 		ssd_for_all(ssd_reset);
 	} else if (!strcasecmp(argv[0], "erase_all")) {
@@ -866,7 +886,9 @@ static int ssdsim_message(struct dm_target *ti, unsigned int argc, char **argv,
 	} else if (!strcasecmp(argv[0], "keep")) {
 		ssd_hold_no_more(ssd);
 	} else if (!strcasecmp(argv[0], "step")) {
-		ssd_release(ssd, READ_ONCE(ssd->hold));
+		ssd_do_held(ssd, READ_ONCE(ssd->nr_held));
+	} else if (!strcasecmp(argv[0], "step_all")) {
+		ssd_step_all();
 	} else {
 		return -EINVAL;
 	}
