@@ -51,12 +51,32 @@ same() {
 # So each SSD has its share of them, and those that hang keep it: one after the other they would avoid
 # an SSD that has something to do already.
 same_at_once() {
-	local i copies=$1 before
+	local copies=$1 before
 	shift
 	before=$(held_count)
 	hold writes
 	same "$@"
 	wait_for 20 held $((before + copies * $#))
+	others_answer
+}
+# same_until_held COUNT COPIES BLOCK...: the same with one block after the other, until those that hang have
+# COUNT.
+same_until_held() {
+	local count=$1 copies=$2 before b
+	shift 2
+	before=$(held_count)
+	hold writes
+	for b; do
+		same "$b"
+		wait_for 20 held $((before += copies))
+		! held_there "$count" || break
+	done
+	held_there "$count"
+	others_answer
+}
+held_there() { [ "$(held_by "${hanging[@]/#/ssd}")" -ge "$1" ]; }
+others_answer() {
+	local i
 	for i in {0..7}; do
 		[[ " ${hanging[*]} " == *" $i "* ]] || dmsetup message "ssd$i" 0 release
 	done
@@ -143,8 +163,7 @@ pids=()
 	hang_volume 4
 	message set hang_ms 0
 	hang "$everything" "$turn"
-	same_at_once 2 {0..23}
-	held 2
+	same_until_held 2 2 {0..31}
 	message set hang_ms $ms
 	wait_for 20 states_are "$([ "$turn" -eq 0 ] && echo fooooooo || echo ofoooooo)"
 	log_has "what is under way on $(device "$turn")"
@@ -161,9 +180,8 @@ pids=()
 	hang_volume 4
 	message set hang_ms 0
 	hang writes 2
-	same_at_once 2 {0..23}
+	same_until_held 1 2 {0..31}
 	message set hang_ms $ms
-	held 1
 	dmsetup message ssd2 0 keep
 	begin_load --time_based --runtime=200 --offset=2m --size=2m
 	wait_for 30 states_are oofooooo
@@ -183,8 +201,7 @@ pids=()
 	message set hang_ms 20000
 	for pass in 1 2 3; do
 		hang "writes flushes" 2
-		same_at_once 2 {0..15}
-		held 1
+		same_until_held 1 2 {0..31}
 		sleep 7
 		release
 		all_end "${pids[@]}"
@@ -325,8 +342,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	hang_volume 4
 	message set hang_ms 60000
 	hang "writes flushes" 2
-	same_at_once 2 {0..15}
-	held 1
+	same_until_held 1 2 {0..31}
 	for i in {1..24}; do message set age_s "$i"; done
 	log_lacks "has not answered"
 	# but it is found all the same
@@ -422,8 +438,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	message set hang_ms 0
 	for b in {0..63}; do write $((b * 16)) 16; done
 	hang writes 2
-	same_at_once 2 {0..31}
-	held 3
+	same_until_held 3 2 {0..31}
 	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 bad 0 $((member_sectors / 8)); done
 	reads=0
 	for b in {0..31}; do
@@ -513,8 +528,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	large_write 32 4
 	message set hang_ms 0
 	hang writes 2
-	same_at_once 3 {0..28..4}
-	held 2
+	same_until_held 2 3 {0..60..4}
 	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
 	# what is left of them is one block of each four
@@ -537,8 +551,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 		dd if=/dev/mapper/t-v0 of=/dev/null bs=64k count=1 skip="$b" iflag=direct status=none 3>&- &
 		pids+=($!)
 	done
-	same_at_once 2 {0..15}
-	held 2
+	same_until_held 2 2 {0..15}
 	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
 	write 512 256
@@ -558,8 +571,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	hang_volume 4
 	message set hang_ms 600000
 	hang writes 2
-	same_at_once 2 {0..15}
-	held 1
+	same_until_held 1 2 {0..31}
 	message fail 2
 	message replace 2 3>&- &
 	pid=$!
