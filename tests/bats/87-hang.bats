@@ -456,10 +456,11 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	late 4
 }
 
+# With a third of it written, parity, of 32 stripes: each SSD has some.
 @test "an SSD hangs while it is converted to stripes" {
 	for kind in reads writes flushes; do
 		make_pool
-		fill_volume 4
+		fill_volume 8 4 2
 		message set hang_ms $ms
 		flush
 		udevadm settle
@@ -469,7 +470,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 		[ "$(states)" = ooofoooo ]
 		held 1
 		all_goes_on
-		late 4
+		late 8
 		stop_pool
 		for m in $(devices_of linear); do dm remove --retry "$m"; done
 		dmsetup message ssd0 0 erase_all
