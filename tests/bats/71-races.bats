@@ -153,7 +153,7 @@ again() {
 	power_on
 	# the metadata is on the last one
 	for i in {0..6}; do
-		dmsetup message "ssd$i" 0 hold writes
+		hand message "ssd$i" hold writes
 	done
 	start_pool
 	volume_device 0 $((4 << 11))

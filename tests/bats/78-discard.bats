@@ -19,7 +19,7 @@ test_teardown() {
 fail_discards() {
 	local i
 	for ((i = 0; i < members; i++)); do
-		dmsetup message "ssd$i" 0 fail discards "$1"
+		hand message "ssd$i" fail discards "$1"
 	done
 }
 
@@ -239,7 +239,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 	[ "$(grep -c "a discard failed on" <<<"$log_text")" -eq 4 ]
 	log_mark
 	# One is well again: the others do not keep it from its discards.
-	dmsetup message ssd2 0 fail discards no
+	hand message ssd2 fail discards no
 	volume 0 8 2
 	random_to 0 0 2048 128k
 	delete 0
@@ -308,7 +308,7 @@ nothing_is_free() { [ $(($(space free) - 2 * $(counter reserve))) -lt 6 ]; }
 		wait_for 20 held 4
 		# Some are done on some members.
 		for ((i = 0; i < round; i++)); do
-			dmsetup message ssd$i 0 release
+			hand message ssd$i release
 		done
 		power_cut $round
 		release

@@ -192,7 +192,7 @@ some_merged() { [ "$(counter destaged)" -gt "$merged" ]; }
 half_step() {
 	local i
 	for i in 0 2 4 6; do
-		dmsetup message "ssd$i" 0 step
+		hand message "ssd$i" step
 	done
 }
 

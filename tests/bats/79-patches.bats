@@ -64,8 +64,6 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	wait_for 20 held 6
 	release
 	wait $pid
-	# by itself in this shell
-	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek=13 conv=notrunc status=none
 	as_written
 	# the patches have the right pages of both replicas
 	for ssd in {0..6}; do

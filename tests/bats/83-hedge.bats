@@ -56,7 +56,7 @@ choose_slow() {
 # hold_writes PAGES: more of them, until $slow, which answers no writes, is unresponsive for one.
 hold_writes() {
 	before=$(counter hedged_writes)
-	dmsetup message "ssd$slow" 0 hold writes
+	hand message "ssd$slow" hold writes
 	until unresponsive "$slow"; do
 		write_next "$1"
 	done
@@ -209,7 +209,7 @@ tell_others() {
 	local ssd
 
 	for ssd in "${others[@]}"; do
-		dmsetup message "$ssd" 0 "$@"
+		hand message "$ssd" "$@"
 	done
 }
 others_hold() { [ "$(held_by "${others[@]}")" -ge "$1" ]; }
@@ -232,7 +232,7 @@ read_for_another() {
 	stays 2 all_ended
 	[ "$(counter hedges_won)" -eq "$won" ]
 	# what was held up ends first, and is not what is read then
-	dmsetup message "ssd$slow" 0 release
+	hand message "ssd$slow" release
 	all_end "${writers[@]}"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k skip=64 seek=64 count=64 oflag=direct status=none
 	all_as_ever
@@ -304,7 +304,7 @@ read_for_another() {
 	hedging 20
 	# so many are sent there before it is seen that it does not answer
 	message set monitor 0
-	dmsetup message ssd5 0 hold writes
+	hand message ssd5 hold writes
 	# blocks that are not there yet
 	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=8m --bs=16k --rw=write:48k --direct=1 \
 		--ioengine=libaio --iodepth=128 --output=/dev/null 3>&- &
@@ -351,7 +351,7 @@ page_in_stripes() {
 	done
 	hedging "$1"
 	message set straggler_enter 65535
-	dmsetup message ssd5 0 hold reads
+	hand message ssd5 hold reads
 	read_late
 	wait_for 20 held 1
 }
@@ -394,7 +394,7 @@ read_around() {
 	make_volumes
 	one_straggler_after 2000
 	for d in {0..7}; do
-		dmsetup message "ssd$d" 0 drive E aged 1
+		hand message "ssd$d" drive E aged 1
 	done
 	for round in 1 2 3; do
 		run_and_cut $round "${devs[@]}"

@@ -18,7 +18,7 @@ ios() { dmsetup status "ssd$1" | awk '{ print $5 + $6 }'; }
 # write_held MEMBER: it is sent a write of the volume's first block, of which it has a replica, and
 # does not answer.  Sets $writer.
 write_held() {
-	dmsetup message "ssd$1" 0 hold writes
+	hand message "ssd$1" hold writes
 	dd if=/dev/zero of=/dev/mapper/t-v0 bs=4k count=1 oflag=direct conv=notrunc status=none 3>&- &
 	writer=$!
 }
@@ -29,7 +29,7 @@ stuck() {
 }
 # unstuck MEMBER
 unstuck() {
-	dmsetup message "ssd$1" 0 release
+	hand message "ssd$1" release
 	wait "$writer"
 	wait_for 20 responsive "$1"
 }
@@ -112,7 +112,7 @@ avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 	# without that 13 of 40; those of the first 60 ms, and one in 300
 	[ "$(held_count)" -le 5 ]
 	[ "$(counter avoided_writes)" -gt $((before + 3)) ]
-	dmsetup message "ssd$ssd" 0 release
+	hand message "ssd$ssd" release
 	wait "$writer" "${pids[@]}"
 	message convert
 	parity_fits
@@ -123,7 +123,7 @@ avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 	sum=$(sum 0)
 	stuck "$ssd"
 	# of other pages of the block: nobody reads what is being written
-	dmsetup message "ssd$ssd" 0 hold reads
+	hand message "ssd$ssd" hold reads
 	before=$(counter avoided_reads)
 	for i in {1..20}; do
 		dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count=1 skip=$((i % 15 + 1)) iflag=direct status=none
@@ -148,7 +148,7 @@ computed() {
 		find_ssd $((page * 16))
 		[ "$ssd" -eq 7 ] || break
 	done
-	dmsetup message "ssd$ssd" 0 hold reads
+	hand message "ssd$ssd" hold reads
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/late" bs=64k skip="$page" count=1 iflag=direct status=none 3>&- &
 	reader=$!
 	wait_for 20 unresponsive "$ssd"
@@ -162,7 +162,7 @@ computed() {
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/pages" bs=4k skip=$((page * 16)) count=16 iflag=direct status=none
 	cmp "$BATS_TEST_TMPDIR/block" "$BATS_TEST_TMPDIR/pages"
 	[ "$(held_count)" -eq 1 ]
-	dmsetup message "ssd$ssd" 0 release
+	hand message "ssd$ssd" release
 	wait "$reader"
 	wait_for 20 responsive "$ssd"
 	cmp -n 12288 "$BATS_TEST_TMPDIR/block" "$BATS_TEST_TMPDIR/late"
@@ -175,7 +175,7 @@ computed() {
 @test "and so with two parities, while another member is missing" {
 	computed 3 2
 	message fail $(((ssd + 1) % 7))
-	dmsetup message "ssd$ssd" 0 hold reads
+	hand message "ssd$ssd" hold reads
 	dd if=/dev/mapper/t-v0 of=/dev/null bs=64k skip="$page" count=1 iflag=direct status=none 3>&- &
 	reader=$!
 	wait_for 20 unresponsive "$ssd"
@@ -183,7 +183,7 @@ computed() {
 	before=$(held_count)
 	sum=$(sum 0)
 	[ "$(held_count)" -eq "$before" ]
-	dmsetup message "ssd$ssd" 0 release
+	hand message "ssd$ssd" release
 	wait "$reader"
 	[ "$(sum 0)" = "$sum" ]
 }
@@ -206,9 +206,9 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	make_pool
 	volume 0 64 3
 	for i in {0..7}; do
-		dmsetup message "ssd$i" 0 time 1000 1000 0 0
+		hand message "ssd$i" time 1000 1000 0 0
 	done
-	dmsetup message ssd2 0 time 1000 4000 0 0
+	hand message ssd2 time 1000 4000 0 0
 	fio --name=w --filename=/dev/mapper/t-v0 --size=32m --bs=4k --rw=randwrite --direct=1 --ioengine=libaio \
 		--iodepth=16 --time_based --runtime=6 --output=/dev/null
 	message pulse
@@ -224,7 +224,7 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	[ "$(pulse 2 8)" -ge 4000 ]
 	[ "$(pulse 2 10)" -eq 20000 ]
 	for i in {0..7}; do
-		dmsetup message "ssd$i" 0 time off
+		hand message "ssd$i" time off
 	done
 }
 
@@ -245,7 +245,7 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	wait_for 20 unresponsive "$ssd"
 	message set monitor 0
 	wait_for 20 responsive "$ssd"
-	dmsetup message "ssd$ssd" 0 release
+	hand message "ssd$ssd" release
 	wait "$writer"
 	for bad in "monitor 2" "window_us 1000001" "window_slots 13" "straggler_enter 65536" "straggler_exit 65536"; do
 		# shellcheck disable=SC2086

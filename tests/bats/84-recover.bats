@@ -93,7 +93,7 @@ read_a_lot() {
 	a_bit_of_all
 	for i in 1 4; do
 		repaired=$(counter repaired)
-		dmsetup message ssd$i 0 bad 0 $((member_sectors / 8))
+		hand message ssd$i bad 0 $((member_sectors / 8))
 		as_written
 		[ "$(counter repaired)" -gt $((repaired + 50)) ]
 		read_a_lot $i
@@ -101,7 +101,7 @@ read_a_lot() {
 		read_a_lot $((i + 1))
 		[ "$(counter recovered)" -eq "$recovered" ]
 		# parity has not been read
-		dmsetup message ssd$i 0 good
+		hand message ssd$i good
 	done
 	as_written
 	parity_fits
@@ -112,7 +112,7 @@ read_a_lot() {
 	in_stripes
 	# in each row of pages of a stripe another cannot be read
 	for ((i = 0; i < members - 1; i++)); do
-		dmsetup message ssd$i 0 bad $i $((member_sectors / block)) $((block / 8))
+		hand message ssd$i bad $i $((member_sectors / block)) $((block / 8))
 	done
 	as_written
 	[ "$(counter repaired)" -gt 0 ]
@@ -150,7 +150,7 @@ read_a_lot() {
 	dd if=/dev/mapper/t-v0 of="$BATS_TEST_TMPDIR/read" bs=4k count=1 iflag=direct status=none 3>&- &
 	pid=$!
 	wait_for 20 tasks_in fusion_read_recover 1
-	dmsetup message "ssd$ssd" 0 hold reads
+	hand message "ssd$ssd" hold reads
 	dm resume t-meta
 	wait_for 20 held 1
 	letter b 196608
@@ -325,7 +325,7 @@ torn_until() {
 	raid_volume 4
 	a_bit_of_all
 	for ssd in 1 4 6; do
-		dmsetup message ssd$ssd 0 bad 0 $((member_sectors / 8))
+		hand message ssd$ssd bad 0 $((member_sectors / 8))
 	done
 	timeout 100 dmsetup message "$pool" 0 convert || [ $? -lt 124 ]
 	all_work

@@ -162,8 +162,8 @@ cut_power() {
 		write 33 3
 		write 320 16
 		for i in {0..6}; do
-			dmsetup message "ssd$i" 0 hold writes
-			dmsetup message "ssd$i" 0 hold flushes
+			hand message "ssd$i" hold writes
+			hand message "ssd$i" hold flushes
 		done
 		flush_only 2>/dev/null 3>&- &
 		pid=$!
@@ -206,9 +206,9 @@ cut_power() {
 	for i in {0..6}; do
 		write $((i * 16)) 2
 		# it is on the SSDs; what is written from here on is the record
-		dmsetup message "ssd$i" 0 hold writes
+		hand message "ssd$i" hold writes
 		timeout 20 sync /dev/mapper/t-v0
-		dmsetup message "ssd$i" 0 release
+		hand message "ssd$i" release
 	done
 	cut_power
 	as_written
@@ -305,7 +305,7 @@ none_more() { more "$before" && stays 2 more "$(journaled)"; }
 	raid_volume 4
 	udevadm settle
 	# or the timer's commit may have flushed it
-	dmsetup message ssd2 0 hold flushes
+	hand message ssd2 hold flushes
 	change_all_kinds
 	flush_only 3>&- &
 	pid=$!
@@ -430,7 +430,7 @@ patch_much() {
 	mapfile -t on < <(dmsetup status "${ssds[@]}" | sed -n 's/^\(ssd[0-9]*\): .* 1$/\1/p')
 	[ ${#on[@]} -eq 3 ]
 	for ssd in "${on[@]}"; do
-		dmsetup message "$ssd" 0 step
+		hand message "$ssd" step
 	done
 	wait_for 20 held 3
 	running $pid

@@ -68,7 +68,8 @@ pages_other() {
 	flush
 	suspend_meta
 	failing writes {0..6}
-	write 0 256 3>&- &
+	random 256 >"$BATS_TEST_TMPDIR/pages"
+	dd if="$BATS_TEST_TMPDIR/pages" of=/dev/mapper/t-v0 bs=1M oflag=direct status=none 3>&- &
 	pid=$!
 	wait_for 20 tasks_in fusion_md_commit 1
 	running $pid
@@ -111,7 +112,7 @@ pages_other() {
 	wait_for 20 held 24
 	message fail 2
 	failing writes 2
-	dmsetup message ssd2 0 release
+	hand message ssd2 release
 	release
 	all_end "${pids[@]}"
 	[ "$(states)" = oofooooo ]
@@ -132,8 +133,8 @@ pages_other() {
 	done
 	[ "$ssd" -ne 7 ]
 	restart rw 4
-	dmsetup message "ssd$ssd" 0 bad 0 $((member_sectors / 8))
-	dmsetup message "ssd$ssd" 0 hold writes
+	hand message "ssd$ssd" bad 0 $((member_sectors / 8))
+	hand message "ssd$ssd" hold writes
 	cmp -n 1M "$model" <(dd if=/dev/mapper/t-v0 bs=1M count=1 iflag=direct status=none) 3>&- &
 	pid=$!
 	# a page is written again

@@ -19,7 +19,7 @@ hang() {
 	hanging=("${@:2}")
 	for kind in $1; do
 		for i in "${@:2}"; do
-			dmsetup message "ssd$i" 0 hold "$kind"
+			hand message "ssd$i" hold "$kind"
 		done
 	done
 }
@@ -78,7 +78,7 @@ held_there() { [ "$(held_by "${hanging[@]/#/ssd}")" -ge "$1" ]; }
 others_answer() {
 	local i
 	for i in {0..7}; do
-		[[ " ${hanging[*]} " == *" $i "* ]] || dmsetup message "ssd$i" 0 release
+		[[ " ${hanging[*]} " == *" $i "* ]] || hand message "ssd$i" release
 	done
 }
 # large_write STRIPES BLOCKS: so many, one after the other, each a write of the blocks that it has data of.
@@ -182,7 +182,7 @@ pids=()
 	hang writes 2
 	same_until_held 1 2 {0..31}
 	message set hang_ms $ms
-	dmsetup message ssd2 0 keep
+	hand message ssd2 keep
 	begin_load --time_based --runtime=200 --offset=2m --size=2m
 	wait_for 30 states_are oofooooo
 	in_place=$(counter in_place)
@@ -331,7 +331,7 @@ waits_for() { log_has "$(device "$1") hangs, and cannot be done without" 2>/dev/
 
 # full SSD KINDS: it keeps one such I/O back, and then who sends it another.
 full() {
-	dmsetup message "ssd$1" 0 tags 1
+	hand message "ssd$1" tags 1
 	hang "$2" "$1"
 }
 sent() { tasks_in ssdsim_map "$1"; }
@@ -389,7 +389,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	full 2 reads
 	for b in {0..63}; do read_block "$b"; done
 	wait_for 20 holds 2
-	dmsetup message ssd5 0 release
+	hand message ssd5 release
 	wait_for 20 tasks_in 'passdown_[a-z]*' 1
 	message set hang_ms $ms
 	wait_for 20 states_are oofooooo
@@ -439,7 +439,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	for b in {0..63}; do write $((b * 16)) 16; done
 	hang writes 2
 	same_until_held 3 2 {0..31}
-	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 bad 0 $((member_sectors / 8)); done
+	for i in 0 1 3 4 5 6 7; do hand message "ssd$i" bad 0 $((member_sectors / 8)); done
 	reads=0
 	for b in {0..31}; do
 		running "${writer[$b]}" || continue
@@ -452,7 +452,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 		reads=$((reads + 1))
 	done
 	[ $reads -ge 3 ]
-	for i in 0 1 3 4 5 6 7; do dmsetup message "ssd$i" 0 good; done
+	for i in 0 1 3 4 5 6 7; do hand message "ssd$i" good; done
 	late 4
 }
 
@@ -473,7 +473,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 		late 8
 		stop_pool
 		for m in $(devices_of linear); do dm remove --retry "$m"; done
-		dmsetup message ssd0 0 erase_all
+		hand message ssd0 erase_all
 	done
 }
 
@@ -491,7 +491,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 		late 4
 		stop_pool
 		for m in $(devices_of linear); do dm remove --retry "$m"; done
-		dmsetup message ssd0 0 erase_all
+		hand message ssd0 erase_all
 	done
 }
 

@@ -163,7 +163,7 @@ same() { [ "$(dd if=/dev/mapper/t-pool-v0 bs=256k count=1 iflag=direct status=no
 @test "a pool that is read-only records nothing" {
 	own_metadata
 	fusion volume create t-pool v0 --size 4M >/dev/null
-	dmsetup message ssd6 0 hold writes
+	hand message ssd6 hold writes
 	failing flushes 2 5
 	random 1024 | dd of=/dev/mapper/t-pool-v0 bs=4M iflag=fullblock oflag=direct status=none 2>/dev/null 3>&- &
 	pid=$!

@@ -14,7 +14,7 @@ source "$BATS_TEST_DIRNAME/patches.bash"
 # What udev reads of them would be repaired, and not by a scrub.
 bad() {
 	udevadm settle
-	dmsetup message "ssd$1" 0 bad "${@:2}"
+	hand message "ssd$1" bad "${@:2}"
 }
 
 # repairs MESSAGE: pages, and stripes whose parity was written, by that.
@@ -84,12 +84,12 @@ same_from_all() {
 	flush
 	find_ssd 0
 	bad "$ssd" 0 $((member_sectors / 8))
-	dmsetup message "ssd$ssd" 0 hold reads
+	hand message "ssd$ssd" hold reads
 	message scrub 3>&- &
 	pid=$!
 	wait_for 20 held 1
 	# what it cannot read it reads again, page by page
-	dmsetup message "ssd$ssd" 0 step
+	hand message "ssd$ssd" step
 	wait_for 20 held 1
 	letter b 196608
 	flush
@@ -127,7 +127,7 @@ fails_under_scrub() {
 	blocks=$(counter scrub_blocks) stripes=$(counter scrubbed)
 	before="$(counter repaired) $(counter scrub_repaired) $(counter scrub_mismatches) $(errors)"
 	udevadm settle
-	dmsetup message "ssd$1" 0 hold reads
+	hand message "ssd$1" hold reads
 	message scrub 3>&- &
 	pid=$!
 	wait_for 20 held 1

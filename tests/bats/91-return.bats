@@ -477,11 +477,11 @@ find_held() {
 	dm resume t-meta
 	# some of the rows, in place
 	wait_for 20 held 24
-	for i in {0..6}; do dmsetup message "ssd$i" 0 keep; done
+	for i in {0..6}; do hand message "ssd$i" keep; done
 	find_held
 	# these fail it, and what is yet to be written there is not
 	failing writes "$ssd"
-	dmsetup message "ssd$ssd" 0 release
+	hand message "ssd$ssd" release
 	wait_for 20 some_failed
 	failing writes
 	message readd "$ssd"
@@ -508,7 +508,7 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 	write 0 $((64 << 8))
 	message replace 5
 	# half of the stripes are read from it, one after the other: 64 ms each
-	dmsetup message ssd3 0 time 0 0 1 1000
+	hand message ssd3 time 0 0 1 1000
 	message set rebuild_kib 0
 	before=$(sectors read 3)
 	message rebuild 3>&- &
@@ -536,7 +536,7 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 		find_ssd $((b * 16))
 		[ "$ssd" -eq 7 ] || break
 	done
-	for i in {0..6}; do dmsetup message "ssd$i" 0 hold reads; done
+	for i in {0..6}; do hand message "ssd$i" hold reads; done
 	write $((b * 16 + 3)) 2 3>&- &
 	writer=$!
 	wait_for 20 held 1
@@ -587,7 +587,7 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	message set hang_ms 1000
 	message fail 5
 	write 0 100
-	dmsetup message ssd5 0 hold writes
+	hand message ssd5 hold writes
 	before=$(recorded 5)
 	message readd 5 3>&- &
 	pid=$!
@@ -597,7 +597,7 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	[ "$(states)" = ooooofoo ]
 	write 200 20
 	as_written
-	dmsetup message ssd5 0 release
+	hand message ssd5 release
 	wait_for 20 none_held
 	message readd 5
 	# it has been told that it is
@@ -644,7 +644,7 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	message set hang_ms 1000
 	message fail 3
 	udevadm settle
-	dmsetup message ssd3 0 hold reads
+	hand message ssd3 hold reads
 	run ! message readd 3
 	log_has "member 3, $(device 3), hangs: try again"
 	[ "$(states)" = ooofoooo ]
@@ -656,12 +656,12 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	message rebuild
 	message fail 3
 	message set hang_ms 1000
-	dmsetup message ssd3 0 hold reads
+	hand message ssd3 hold reads
 	run ! message readd 3
 	# what does not end by itself ends when the pool is suspended
 	release
 	message set hang_ms 0
-	dmsetup message ssd3 0 hold reads
+	hand message ssd3 hold reads
 	message readd 3 2>/dev/null 3>&- &
 	pid=$!
 	wait_for 20 held 1
@@ -686,7 +686,7 @@ none_held() { [ "$(held_count)" -eq 0 ]; }
 	overwrite
 	udevadm settle
 	message set hang_ms 0
-	dmsetup message ssd3 0 hold writes
+	hand message ssd3 hold writes
 	message readd 3 2>/dev/null 3>&- &
 	pid=$!
 	wait_for 20 held 1

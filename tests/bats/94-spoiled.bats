@@ -205,7 +205,7 @@ super_at() { od -A n -t u8 -j "$1" -N 8 "$clean" | tr -d ' '; }
 		seen[$part]=$((${seen[$part]:-0} + 1))
 		[ "${seen[$part]}" -le 3 ] || continue
 		dd if="$clean" of=/dev/mapper/t-meta bs=1M oflag=direct status=none
-		dmsetup message ssd7 0 bad $((at + number)) 1
+		hand message ssd7 bad $((at + number)) 1
 		run "$bear" read $((30 * slow)) "$pool" 8 "${table#* * * }" "$BATS_TEST_TMPDIR"/v[0-2]
 		[ -z "$all" ] || echo "# block $number, $part: $output" >&3
 		[ "$status" -eq 0 ] || { echo "# block $number, $part: $output" >&3; keep; }

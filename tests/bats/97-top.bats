@@ -16,7 +16,7 @@ test_setup() {
 }
 test_teardown() {
 	# what a test that failed has left
-	dmsetup message ssd5 0 release
+	hand message ssd5 release
 	resume_all
 	[ ! -e /dev/mapper/t-pool ] || fusion pool stop t-pool >/dev/null
 }
@@ -95,13 +95,13 @@ busy() {
 
 @test "a member that does not answer is shown, and so is the pool while a commit waits" {
 	used_pool
-	dmsetup message ssd5 0 hold writes
+	hand message ssd5 hold writes
 	fill 24 3>&- &
 	writer=$!
 	wait_for 20 shown_unresponsive
 	is '.pools[0].members[5] | .stragglers >= 1 and .spikes >= 1 and .state == "ok"'
 	fusion top t-pool --once --interval 0.1 | grep '^ 5 t-m5 *unresponsive '
-	dmsetup message ssd5 0 release
+	hand message ssd5 release
 	wait "$writer"
 	wait_for 20 shown_responsive
 	is '.pools[0].members[5].spikes_us > 0'

@@ -56,32 +56,57 @@ with_udev() {
 	! no_udev || /lib/systemd/systemd-udevd --daemon --resolve-names=never </dev/null >/dev/null 2>&1 3>&- 4>&-
 }
 
+# --- the hand ----------------------------------------------------------------
+
+# Processes are dear in an emulated machine: one does what tests do often, for each test.
+hand_program=${HAND:-$repo/build/hand/hand}
+
+hand_begin() {
+	coproc "$hand_program" 2>/dev/null 3>&-
+	# Subshells do not have a coprocess's files, but copies of them.
+	exec {hand_in}>&"${COPROC[1]}" {hand_out}<&"${COPROC[0]}"
+	hand_answer hand
+}
+
+# hand COMMAND ARGUMENT...: see tests/hand/hand.c.  It does one thing at a time: what is beside the
+# test, which has no file 3, as bats would wait for it, has a process for it as before.
+hand() {
+	{ true >&3; } 2>/dev/null || { "$hand_program" "$@"; return; }
+	echo "$*" >&"$hand_in"
+	hand_answer "$1"
+}
+hand_answer() {
+	local line
+	while IFS= read -r line <&"$hand_out"; do
+		case $line in
+		.) return 0 ;;
+		'!'*) break ;;
+		esac
+		echo "$line"
+	done
+	echo "$1: ${line#!}" >&2
+	return 1
+}
+
 # --- the kernel's log --------------------------------------------------------
 
-# Processes are dear in an emulated machine: one follows the log, for each test.
 log_text="" test_log=""
 
 log_open() {
-	coproc "$BATS_TEST_DIRNAME/kmsg.pl" 2>/dev/null 3>&-
-	# Subshells do not have a coprocess's files, but copies of them.
-	exec {log_in}>&"${COPROC[1]}" {log_out}<&"${COPROC[0]}"
-	read -r _ <&$log_out
+	hand_begin
 	echo "test $BATS_TEST_NUMBER: $BATS_TEST_DESCRIPTION" >/dev/kmsg
 }
 
 log_update() {
 	local line
-	echo >&"$log_in"
-	while IFS= read -r line <&"$log_out" && [ "$line" != . ]; do
+	echo log >&"$hand_in"
+	while IFS= read -r line <&"$hand_out" && [ "$line" != . ]; do
 		log_text+=$line$'\n'
 	done
 }
 
 # What came is not looked at: somebody else has done that.
-log_skip() {
-	echo skip >&"$log_in"
-	read -r _ <&"$log_out"
-}
+log_skip() { hand skip; }
 
 # What comes now is looked at alone.
 log_mark() {
@@ -142,20 +167,16 @@ teardown() {
 }
 
 # Names of devices whose table has a target of the given kind.
-devices_of() {
-	local name rest
-	while read -r name rest; do
-		[ "$name" = No ] || echo "$name"
-	done < <(dmsetup ls --target "$1" 2>/dev/null)
-}
+devices_of() { hand devices "$1"; }
 
 # What a test has made: volumes, pools, and what they stand on, the last first.
 test_devices() {
-	{
-		dmsetup ls --target fusion
-		dmsetup ls --target fusion-pool
-		dmsetup info -c --noheadings -o name --sort -minor
-	} 2>/dev/null | awk '!/^No devices/ && $1 !~ /^ssd[0-9]+$/ && !seen[$1]++ { print $1 }'
+	local name
+	local -A seen=()
+	while read -r name; do
+		[[ $name =~ ^ssd[0-9]+$ || -n ${seen[$name]-} ]] || echo "$name"
+		seen[$name]=1
+	done < <(hand devices fusion && hand devices fusion-pool && hand devices)
 }
 
 # What a test that failed has left suspended: others would wait for it, as a pool's status does
@@ -165,14 +186,14 @@ resume_all() {
 
 	while read -r name; do
 		dm resume "$name"
-	done < <(dmsetup info -c --noheadings -o name -S suspended=Suspended)
+	done < <(hand devices suspended)
 }
 
 # Everything is as before the test.
 clean_up() {
 	local status=0 devices
 
-	dmsetup message ssd0 0 reset_all
+	hand message ssd0 reset_all
 	resume_all
 	for _ in 1 2 3 4; do
 		mapfile -t devices < <(test_devices)
@@ -188,7 +209,7 @@ clean_up() {
 		status=1
 	fi
 	no_module_users || { echo "the module has $(module_users) users"; status=1; }
-	dmsetup message ssd0 0 erase_all
+	hand message ssd0 erase_all
 	return $status
 }
 
@@ -204,27 +225,27 @@ ssds=("${ssds[@]##*/}")
 
 # Told to who counts them, tests/all.
 power_cut() {
-	dmsetup message ssd0 0 power_cut_all "${1:-1}"
+	hand message ssd0 power_cut_all "${1:-1}"
 	count_cuts 1
 }
 count_cuts() { echo "# power cuts: $1" >&3; }
-power_on() { dmsetup message ssd0 0 power_on_all; }
+power_on() { hand message ssd0 power_on_all; }
 
 # hold reads|writes|flushes: the SSDs keep such I/Os back, until release.
-hold() { dmsetup message ssd0 0 hold_all "$1"; }
-release() { dmsetup message ssd0 0 release_all; }
+hold() { hand message ssd0 hold_all "$1"; }
+release() { hand message ssd0 release_all; }
 held_by() { dmsetup status "$@" | awk '{ n += $NF } END { print n }'; }
 held_count() { held_by "${ssds[@]}"; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 held_or_ended() { held 1 || ended "$1"; }
 # What is held is done, and what comes after it is held.
-step() { dmsetup message ssd0 0 step_all; }
+step() { hand message ssd0 step_all; }
 
 # time off, or: microseconds of a read and of a write, and MB/s of both.
 ssd_time() {
 	local ssd
 	for ssd in "${ssds[@]}"; do
-		dmsetup message "$ssd" 0 time "$@"
+		hand message "$ssd" time "$@"
 	done
 }
 
@@ -359,7 +380,7 @@ stop_waits_in() {
 	wait $stop
 }
 
-message() { dmsetup message -- "$pool" 0 "$@"; }
+message() { hand message "$pool" "$@"; }
 
 # volume ID MIB [DATA [PARITY]]: a new volume and its device, t-vID.
 volume() {
@@ -370,11 +391,7 @@ volume_device() { dm create "t-v$1" --table "0 $2 fusion /dev/mapper/$pool $1"; 
 
 # field N [FIELDS OF DMSETUP STATUS]: of the pool's status, counted from 1
 # after the target's name.
-status() {
-	local all
-	all=$(dmsetup status "$pool")
-	echo "${all#* * * }"
-}
+status() { hand status "$pool"; }
 field() {
 	local all
 	read -r -a all <<<"$(status)"
@@ -413,7 +430,7 @@ none_replicated() { [ "$(counter replica_area)" -eq 0 ]; }
 # A flush of one volume commits everything.
 # What was written is durable, and in the metadata.
 flush() {
-	sync /dev/mapper/t-v0 || return
+	hand flush /dev/mapper/t-v0 || return
 	[ "$data_offset" -eq 0 ] || message commit
 }
 
@@ -431,10 +448,7 @@ parity_fits() {
 # Pages of 4 KiB.
 random() { head -c $(($1 << 12)) /dev/urandom; }
 # random_to VOLUME PAGE PAGES [CHUNK]
-random_to() {
-	random "$3" | dd of=/dev/mapper/t-v"$1" bs="${4:-64k}" iflag=fullblock oflag=direct,seek_bytes \
-		seek=$(($2 << 12)) status=none
-}
+random_to() { hand write "/dev/mapper/t-v$1" - "$2" "$3" "${4:-64k}"; }
 
 # stalled KIND COMMAND...: while conversion waits for an I/O of that kind, which
 # the SSDs keep back, the command is run; then it goes on.

@@ -22,8 +22,8 @@ fill_volume() {
 	message set patch_percent "${percent:-20}"
 	volume 0 "$@"
 	model=$BATS_TEST_TMPDIR/model
-	random $(($1 << 8)) >"$model"
-	dd if="$model" of=/dev/mapper/t-v0 bs=64k oflag=direct iflag=fullblock status=none
+	rm -f "$model"
+	hand write /dev/mapper/t-v0 "$model" 0 $(($1 << 8)) 64k
 }
 # restart MODE MIB: the pool, which has that mode then, and t-v0.
 restart() {
@@ -34,10 +34,7 @@ restart() {
 }
 # write PAGE PAGES: to volume and, if that takes it, model.
 write() {
-	random "$2" >"$BATS_TEST_TMPDIR/pages"
-	dd if="$BATS_TEST_TMPDIR/pages" of=/dev/mapper/t-v0 bs=$(($2 << 12)) oflag=direct,seek_bytes \
-		seek=$(($1 << 12)) status=none || return 1
-	dd if="$BATS_TEST_TMPDIR/pages" of="$model" bs=4k seek="$1" conv=notrunc status=none
+	hand write /dev/mapper/t-v0 "$model" "$1" "$2" $(($2 << 2))k
 }
 # In blocks without a top, part of one, and whole; and in those that have one; and a large one.
 write_all_kinds() {
@@ -95,16 +92,16 @@ end_load() {
 	wait "$load" || [ $? -eq 128 ] || { cat "$BATS_TEST_TMPDIR/fio"; return 1; }
 }
 more_in_place() { [ "$(counter in_place)" -gt $((in_place + 100)) ]; }
-as_written() { cmp "$model" <(dd if=/dev/mapper/t-v0 bs=1M iflag=direct status=none); }
+as_written() { hand compare /dev/mapper/t-v0 "$model"; }
 patched() { counter new_patch; }
 
 # failing KIND SSD...: these answer such I/O with errors; no others do.
 failing() {
 	local kind=$1 i
 	shift
-	dmsetup message ssd0 0 fail_all "$kind" no
+	hand message ssd0 fail_all "$kind" no
 	for i; do
-		dmsetup message "ssd$i" 0 fail "$kind" yes
+		hand message "ssd$i" fail "$kind" yes
 	done
 }
 # dead SSD...: nothing works on these.
@@ -124,7 +121,7 @@ all_there() {
 	failing reads
 	[ "$(states)" = "$before" ]
 }
-all_work() { dmsetup message ssd0 0 reset_all; }
+all_work() { hand message ssd0 reset_all; }
 
 # What was read into FILE: of each page what was written, or zeros for an error.  How many are
 # zeros is in $lost, and which in $lost_pages.
@@ -170,7 +167,7 @@ find_ssd() {
 hold_members() {
 	local i
 	for ((i = 0; i < members - 1; i++)); do
-		dmsetup message "ssd$i" 0 hold writes
+		hand message "ssd$i" hold writes
 	done
 }
 

@@ -110,18 +110,30 @@ int dm_suspend(const char *name, bool suspend)
 	return ask(&r, DM_DEV_SUSPEND, name, suspend ? DM_SUSPEND_FLAG : 0);
 }
 
+int dm_ask(const char *name, const char *message, char *answer, size_t bytes)
+{
+	struct dm_target_msg *sent;
+	struct request r;
+	int error;
+
+	sent = (struct dm_target_msg *)r.data;
+	sent->sector = 0;
+	snprintf(sent->message, DM_TEXT_BYTES, "%s", message);
+	error = ask(&r, DM_TARGET_MSG, name, 0);
+	if (!error)
+		snprintf(answer, bytes, "%s", r.head.flags & DM_DATA_OUT_FLAG ? r.data : "");
+	return error;
+}
+
 int dm_message(const char *name, const char *format, ...)
 {
-	struct dm_target_msg *message;
-	struct request r;
+	char message[DM_TEXT_BYTES], answer[1];
 	va_list args;
 
-	message = (struct dm_target_msg *)r.data;
-	message->sector = 0;
 	va_start(args, format);
-	vsnprintf(message->message, DM_TEXT_BYTES, format, args);
+	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
-	return ask(&r, DM_TARGET_MSG, name, 0);
+	return dm_ask(name, message, answer, sizeof(answer));
 }
 
 int dm_text(const char *name, enum dm_what what, char *text, size_t bytes)
@@ -144,6 +156,64 @@ int dm_text(const char *name, enum dm_what what, char *text, size_t bytes)
 		return -ENODATA;
 	strcpy(text, found);
 	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct dm_name_list *const *x = a, *const *y = b;
+
+	return (*x)->dev < (*y)->dev ? 1 : -1;
+}
+
+int dm_list(void (*each)(const char *name, void *data), void *data)
+{
+	const struct dm_name_list *all[sizeof(((struct request *)0)->data) / sizeof(struct dm_name_list)], *at;
+	struct request r;
+	size_t count = 0, i;
+	int error = ask(&r, DM_LIST_DEVICES, "", 0);
+
+	if (error)
+		return error;
+	if (r.head.flags & DM_BUFFER_FULL_FLAG)
+		return -ENODATA;
+	at = (const struct dm_name_list *)r.data;
+	while (at->dev) {
+		all[count++] = at;
+		if (!at->next)
+			break;
+		at = (const struct dm_name_list *)((const char *)at + at->next);
+	}
+	qsort(all, count, sizeof(*all), by_number);
+	for (i = 0; i < count; i++)
+		each(all[i]->name, data);
+	return 0;
+}
+
+int dm_has_target(const char *name, const char *target)
+{
+	const struct dm_target_spec *spec;
+	struct request r;
+	size_t at = 0;
+	unsigned int i;
+	int error;
+
+	error = ask(&r, DM_TABLE_STATUS, name, DM_STATUS_TABLE_FLAG | DM_NOFLUSH_FLAG);
+	if (error)
+		return error;
+	for (i = 0; i < r.head.target_count; i++, at = spec->next) {
+		spec = (const struct dm_target_spec *)(r.data + at);
+		if (!strncmp(spec->target_type, target, sizeof(spec->target_type)))
+			return 1;
+	}
+	return 0;
+}
+
+int dm_is_suspended(const char *name)
+{
+	struct request r;
+	int error = ask(&r, DM_DEV_STATUS, name, 0);
+
+	return error ? error : !!(r.head.flags & DM_SUSPEND_FLAG);
 }
 
 int dm_make(const char *name, uint64_t sectors, const char *target, const char *params, dev_t *dev)

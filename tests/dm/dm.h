@@ -32,7 +32,8 @@ int dm_load(const char *name, const struct dm_line *line);
 /* Drop what was loaded and not resumed. */
 int dm_clear(const char *name);
 int dm_suspend(const char *name, bool suspend);
-/* Returns what the target returned. */
+/* Return what the target returned; what it answers, "" or as much of it as there is room for, is in @answer. */
+int dm_ask(const char *name, const char *message, char *answer, size_t bytes);
 int dm_message(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
@@ -42,6 +43,13 @@ int dm_message(const char *name, const char *format, ...) __attribute__((format(
  */
 enum dm_what { DM_LOADED, DM_LIVE, DM_INFO, DM_INFO_AS_IT_IS };
 int dm_text(const char *name, enum dm_what what, char *text, size_t bytes);
+
+/* Call @each with all devices, the last that was made first. */
+int dm_list(void (*each)(const char *name, void *data), void *data);
+/* 1: its table, the live one, has such a target; 0: it has none. */
+int dm_has_target(const char *name, const char *target);
+/* 1 or 0. */
+int dm_is_suspended(const char *name);
 
 /* A device of one target, running; @dev: its number. */
 int dm_make(const char *name, uint64_t sectors, const char *target, const char *params, dev_t *dev);
