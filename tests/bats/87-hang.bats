@@ -309,7 +309,12 @@ waits_for() { log_has "$(device "$1") hangs, and cannot be done without" 2>/dev/
 	hang_volume 4
 	message set hang_ms 0
 	hang flushes 2
-	for b in {0..15}; do write $((b * 16 + b)) 2; done
+	# until it has something to flush
+	wrote=$(sectors written 2)
+	for b in {0..63}; do
+		write $((b * 16 + b % 12)) 2
+		[ "$(sectors written 2)" -eq "$wrote" ] || break
+	done
 	flush 3>&- &
 	pids+=($!)
 	# in a commit: nobody else's can begin

@@ -237,7 +237,8 @@ places_of() {
 @test "replicas of patches that differ are found, and made the same" {
 	raid_volume 12
 	write 100 1
-	mapfile -t places < <(places_of "$BATS_TEST_TMPDIR/pages")
+	dd if="$model" of="$BATS_TEST_TMPDIR/page" bs=4k skip=100 count=1 status=none
+	mapfile -t places < <(places_of "$BATS_TEST_TMPDIR/page")
 	[ ${#places[@]} -eq 2 ]
 	message scrub
 	[ "$(counter scrub_blocks)" -eq 1 ]

@@ -51,7 +51,7 @@ without() {
 # sectors written to a member since it was made
 sectors_written() {
 	local stat
-	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-$1")/stat"
+	read -r -a stat <"/sys/block/$(hand name "t-$1")/stat"
 	echo "${stat[6]}"
 }
 

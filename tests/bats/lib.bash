@@ -234,7 +234,13 @@ power_on() { hand message ssd0 power_on_all; }
 # hold reads|writes|flushes: the SSDs keep such I/Os back, until release.
 hold() { hand message ssd0 hold_all "$1"; }
 release() { hand message ssd0 release_all; }
-held_by() { dmsetup status "$@" | awk '{ n += $NF } END { print n }'; }
+held_by() {
+	local line count=0
+	while read -r line; do
+		count=$((count + ${line##* }))
+	done < <(hand status "$@")
+	echo $count
+}
 held_count() { held_by "${ssds[@]}"; }
 held() { [ "$(held_count)" -ge "$1" ]; }
 held_or_ended() { held 1 || ended "$1"; }
@@ -416,7 +422,7 @@ counter() {
 }
 
 # What the kernel calls member $1.
-device() { echo "dm-$(dmsetup info -c --noheadings -o minor "t-m$1")"; }
+device() { hand name "t-m$1"; }
 
 # states: of the members, a letter each; failing is F.
 states() {

@@ -69,7 +69,7 @@ no_scsi_disk() { wait_for 20 modprobe -q -r scsi_debug; }
 # sectors read|written MEMBER, since it was made.
 sectors() {
 	local stat
-	read -r -a stat <"/sys/block/dm-$(dmsetup info -c --noheadings -o minor "t-m$2")/stat"
+	read -r -a stat <"/sys/block/$(device "$2")/stat"
 	if [ "$1" = read ]; then echo "${stat[2]}"; else echo "${stat[6]}"; fi
 }
 # verified OPTION...: have fio write to t-v0, and see that it is there.

@@ -11,7 +11,8 @@
  *	compare <device> <model>		see data_compare()
  *	flush <device>
  *	message <device> <word>...		device-mapper's message; what is answered is printed
- *	status <device>				of its first target
+ *	status <device>...			of the first target of each
+ *	name <device>				what the kernel calls it: dm-3
  *	devices [<target>|suspended]		names of device-mapper's devices, the last that was made first: of
  *						all, of those that have such a target, or of those that are suspended
  *	log, skip				what the kernel has logged since the last of these, or since the
@@ -43,17 +44,30 @@ static int hand_message(int count, char **word)
 		return -E2BIG;
 	error = dm_ask(word[0], text, reply, sizeof(reply));
 	if (!error && reply[0])
-		puts(reply);
+		printf("%s%s", reply, reply[strlen(reply) - 1] == '\n' ? "" : "\n");
 	return error;
 }
 
-static int hand_status(const char *device)
+static int hand_status(int count, char **device)
 {
 	char text[DM_TEXT_BYTES * 2];
-	int error = dm_text(device, DM_INFO, text, sizeof(text));
+	int error = 0;
+
+	for (; count && !error; count--) {
+		error = dm_text(*device++, DM_INFO, text, sizeof(text));
+		if (!error)
+			puts(text);
+	}
+	return error;
+}
+
+static int hand_name(const char *device)
+{
+	char path[32];
+	int error = dm_path(device, path, sizeof(path));
 
 	if (!error)
-		puts(text);
+		puts(strrchr(path, '/') + 1);
 	return error;
 }
 
@@ -78,8 +92,10 @@ static int hand_do(int count, char **word)
 		return data_flush(word[1]);
 	if (count > 2 && !strcmp(word[0], "message"))
 		return hand_message(count - 1, word + 1);
-	if (count == 2 && !strcmp(word[0], "status"))
-		return hand_status(word[1]);
+	if (count > 1 && !strcmp(word[0], "status"))
+		return hand_status(count - 1, word + 1);
+	if (count == 2 && !strcmp(word[0], "name"))
+		return hand_name(word[1]);
 	if ((count == 1 || count == 2) && !strcmp(word[0], "devices"))
 		return dm_list(hand_device, count == 2 ? word[1] : NULL);
 	if (count == 1 && (!strcmp(word[0], "log") || !strcmp(word[0], "skip")))
