@@ -35,36 +35,36 @@ write_at() {
 	writers+=($!)
 }
 # choose_slow FIRST PAGES: such a write in one block after the other, until it is known of an SSD that others
-# will go to, too: $slow; the next would be at page $next.  It is one with one member, so there are places
+# will go to, too: $late; the next would be at page $next.  It is one with one member, so there are places
 # without it.
 choose_slow() {
-	next=$1 slow=
+	next=$1 late=
 	# sets are opened for the first
 	write_next "$2"
 	all_end "${writers[@]}"
 	flush
-	while [ -z "$slow" ]; do
+	while [ -z "$late" ]; do
 		hold writes
 		write_next "$2"
 		wait_for 20 held 2
-		slow=$(dmsetup status ssd5 ssd6 | awk '$NF > 0 { print substr($1, 4, 1); exit }')
+		late=$(dmsetup status ssd5 ssd6 | awk '$NF > 0 { print substr($1, 4, 1); exit }')
 		release
 		all_end "${writers[@]}"
 	done
 	writers=()
 }
-# hold_writes PAGES: more of them, until $slow, which answers no writes, is unresponsive for one.
+# hold_writes PAGES: more of them, until $late, which answers no writes, is unresponsive for one.
 hold_writes() {
 	before=$(counter hedged_writes)
-	hand message "ssd$slow" hold writes
-	until unresponsive "$slow"; do
+	hand message "ssd$late" hold writes
+	until unresponsive "$late"; do
 		write_next "$1"
 	done
 }
-# $slow has done what it held, is responsive, and nothing is replicated any more.
+# $late has done what it held, is responsive, and nothing is replicated any more.
 all_as_ever() {
 	release
-	wait_for 20 responsive "$slow"
+	wait_for 20 responsive "$late"
 	message convert
 }
 hold_up() {
@@ -107,7 +107,7 @@ blocks_as_model() {
 	done
 }
 
-# answered_elsewhere FIRST PAGES: hold_up, but none of the writes waits for $slow, and what that does at
+# answered_elsewhere FIRST PAGES: hold_up, but none of the writes waits for $late, and what that does at
 # last is nowhere to be seen.
 answered_elsewhere() {
 	hold_up "$1" "$2"
@@ -204,7 +204,7 @@ rest_is_old() {
 	rest_is_old 4
 }
 
-# tell_others MESSAGE...: all SSDs but $slow.
+# tell_others MESSAGE...: all SSDs but $late.
 tell_others() {
 	local ssd
 
@@ -213,12 +213,12 @@ tell_others() {
 	done
 }
 others_hold() { [ "$(held_by "${others[@]}")" -ge "$1" ]; }
-# read_for_another: writes of a part of a block wait for $slow, and $others keep back what is read for another
+# read_for_another: writes of a part of a block wait for $late, and $others keep back what is read for another
 # attempt; so many hedges had been $won before.
 read_for_another() {
 	choose_slow 1024 4
 	others=("${ssds[@]}")
-	unset "others[$slow]"
+	unset "others[$late]"
 	tell_others hold reads
 	won=$(counter hedges_won)
 	hold_writes 4
@@ -232,7 +232,7 @@ read_for_another() {
 	stays 2 all_ended
 	[ "$(counter hedges_won)" -eq "$won" ]
 	# what was held up ends first, and is not what is read then
-	hand message "ssd$slow" release
+	hand message "ssd$late" release
 	all_end "${writers[@]}"
 	dd if="$model" of=/dev/mapper/t-v0 bs=64k skip=64 seek=64 count=64 oflag=direct status=none
 	all_as_ever
