@@ -442,6 +442,8 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 	hang_volume 4
 	message set hang_ms 0
 	for b in {0..63}; do write $((b * 16)) 16; done
+	# what is kept then is of the blocks
+	flush
 	hang writes 2
 	same_until_held 3 2 {0..31}
 	for i in 0 1 3 4 5 6 7; do hand message "ssd$i" bad 0 $((member_sectors / 8)); done
@@ -532,6 +534,7 @@ holds() { [ "$(held_by "ssd$1")" -ge 1 ]; }
 @test "compaction leaves what is being written to an SSD that hangs" {
 	hang_volume 8 4 2
 	large_write 32 4
+	flush
 	message set hang_ms 0
 	hang writes 2
 	same_until_held 2 3 {0..60..4}
