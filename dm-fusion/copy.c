@@ -2,32 +2,60 @@
 /*
  * Copies.  See copy.h.
  */
+#include <linux/bio.h>
 #include <linux/completion.h>
-#include <linux/sched/mm.h>
+#include <linux/highmem.h>
 
 #include "copy.h"
+#include "io.h"
 #include "private.h"
 
-int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool)
+static bool copy_get_row(struct fusion_copy *copy, unsigned int pages)
 {
+	void *row = alloc_pages_exact(pages << FUSION_PAGE_SHIFT,
+				      GFP_NOIO | __GFP_NOWARN | __GFP_NORETRY);
+	unsigned int i;
+
+	for (i = 0; row && i < pages; i++)
+		copy->page[i] = virt_to_page(row + (i << FUSION_PAGE_SHIFT));
+	return row;
+}
+
+int fusion_copy_begin(struct fusion_copy *copy, struct fusion_pool *pool, u64 mask)
+{
+	unsigned int page;
+	u64 left;
+
 	copy->pool = pool;
-	copy->pages = pool->block_pages;
-	copy->buffer = alloc_pages_exact(copy->pages << FUSION_PAGE_SHIFT,
-					 GFP_NOIO | __GFP_NOWARN | __GFP_NORETRY);
-	if (copy->buffer)
+	copy->apart = false;
+	copy->mask = fusion_mask(0, pool->block_pages);
+	copy->row = copy_get_row(copy, pool->block_pages);
+	if (copy->row)
 		return 0;
-	/* a page is to be had where so many in a row are not */
-	copy->pages = 1;
-	copy->buffer = alloc_pages_exact(PAGE_SIZE, GFP_NOIO);
-	return copy->buffer ? 0 : -ENOMEM;
+	/* single pages are to be had where so many in a row are not; but no more than are needed */
+	copy->mask = 0;
+	for (left = mask; left; left &= left - 1) {
+		page = fusion_ctz64(left);
+		copy->page[page] = alloc_page(GFP_NOIO);
+		if (!copy->page[page]) {
+			fusion_copy_end(copy);
+			return -ENOMEM;
+		}
+		copy->mask |= 1ULL << page;
+	}
+	return 0;
 }
 
 void fusion_copy_end(struct fusion_copy *copy)
 {
-	free_pages_exact(copy->buffer, copy->pages << FUSION_PAGE_SHIFT);
+	u64 left;
+
+	for (left = copy->mask; left; left &= left - 1)
+		__free_page(copy->page[fusion_ctz64(left)]);
 }
 
-/* I/O of which all is waited for together. */
+/* ---- I/O of which all is waited for together ---- */
+
 struct copy_wait {
 	struct completion done;
 	atomic_t left;
@@ -58,190 +86,188 @@ static void copy_io_end(void *owner, blk_status_t status, bool abandoned)
 		complete(&wait->done);
 }
 
-/* A member may still read into the buffer, which it keeps: another for us. */
-static void copy_replace_buffer(struct fusion_copy *copy)
-{
-	fusion_copy_end(copy);
-	while (fusion_copy_begin(copy, copy->pool))
-		memalloc_retry_wait(GFP_NOIO);
-}
-
-static int copy_wait_end(struct fusion_copy *copy, struct copy_wait *wait)
+/* True: all is done. */
+static bool copy_wait_end(struct fusion_copy *copy, struct copy_wait *wait)
 {
 	if (!atomic_dec_and_test(&wait->left))
 		wait_for_completion_io(&wait->done);
 	fusion_grace_leave(&copy->pool->grace, wait->grace);
-	if (wait->abandoned)
-		copy_replace_buffer(copy);
-	return wait->failed ? -EIO : 0;
+	return !wait->failed;
 }
 
-/* Read or write pages of a place, from its page @first on: those of the buffer from @page on. */
-static void copy_send(struct fusion_copy *copy, struct copy_wait *wait, u64 place,
-		      unsigned int first, unsigned int page, unsigned int pages, blk_opf_t opf)
-{
-	struct fusion_pool *pool = copy->pool;
-	void *from = copy->buffer + (page << FUSION_PAGE_SHIFT);
-	struct fusion_private *io;
-	sector_t sector;
-	u32 member;
+/* ---- runs ---- */
 
-	sector = fusion_space_locate(&pool->space, place, &member);
-	io = fusion_private_get(pool, opf, copy_io_end, wait);
-	io->bio.bi_iter.bi_sector = sector + first * FUSION_PAGE_SECTORS;
-	__bio_add_page(&io->bio, virt_to_page(from), pages << FUSION_PAGE_SHIFT,
-		       offset_in_page(from));
-	atomic_inc(&wait->left);
-	fusion_private_submit(io, &pool->member[member]);
-}
-
-/* The same with the buffer's first pages; waits. */
-static int copy_submit(struct fusion_copy *copy, u64 place, unsigned int first,
-		       unsigned int pages, blk_opf_t opf)
-{
-	struct copy_wait wait;
-
-	copy_wait_begin(copy, &wait);
-	copy_send(copy, &wait, place, first, 0, pages, opf);
-	return copy_wait_end(copy, &wait);
-}
-
-/* The first of the @count places @from that can be read; -1: none. */
-static int copy_read(struct fusion_copy *copy, const u64 *from, unsigned int count,
-		     unsigned int first, unsigned int pages)
-{
-	unsigned int i;
-
-	for (i = 0; i < count; i++)
-		if (!copy_submit(copy, from[i], first, pages, REQ_OP_READ))
-			return i;
-	return -1;
-}
-
-/* What is to be copied. */
-struct copy_plan {
-	u64 mask;			/* pages of the block */
-	unsigned int count;		/* replicas */
-	const struct fusion_patches *patches; /* that these are; NULL: a top's pages */
-	const u64 *from;		/* its places */
-	const u64 *to;			/* a top's; NULL: the other replicas */
-};
-
-/* Pages in a row, in all replicas. */
+/* Pages of the block that are in a row at all places. */
 struct copy_run {
-	u64 from[FUSION_MAX_REPLICAS];
-	u64 to[FUSION_MAX_REPLICAS];
-	unsigned int page;		/* of the block */
-	unsigned int first, at;		/* of the places, those read and those written */
-	unsigned int pages;
+	unsigned int page, pages;
+	unsigned int first;		/* of the places' pages */
+	u64 place[FUSION_MAX_REPLICAS];
 };
 
 /* The first run of the pages @left; then these are without it. */
-static void copy_next(const struct copy_plan *plan, u64 *left, struct copy_run *run)
+static void copy_next(const struct fusion_copy_place *at, u64 *left, struct copy_run *run)
 {
 	const struct fusion_patch *patch;
 
 	run->page = fusion_ctz64(*left);
-	run->pages = fusion_mask_run(*left, run->page, 64 - run->page);
-	if (plan->patches) {
-		patch = fusion_patch_of(plan->patches, run->page);
-		run->pages = fusion_patches_run(plan->patches, run->page, run->pages);
+	run->pages = fusion_mask_run(*left, run->page, FUSION_MAX_BLOCK_PAGES - run->page);
+	if (at->patches) {
+		patch = fusion_patch_of(at->patches, run->page);
+		run->pages = fusion_patches_run(at->patches, run->page, run->pages);
 		run->first = fusion_patch_at(patch);
-		fusion_patch_slots(patch, run->from);
+		fusion_patch_slots(patch, run->place);
 	} else {
 		run->first = run->page;
-		memcpy(run->from, plan->from, plan->count * sizeof(*plan->from));
+		memcpy(run->place, at->place, at->count * sizeof(*at->place));
 	}
-	run->at = plan->to ? run->page : run->first;
-	memcpy(run->to, plan->to ?: run->from, plan->count * sizeof(*plan->to));
 	*left &= ~fusion_mask(run->page, run->pages);
 }
 
-/* All reads, of the first replicas, and then all writes; -EIO: of one of them. */
-static int copy_at_once(struct fusion_copy *copy, const struct copy_plan *plan)
+static void copy_send(struct fusion_copy *copy, struct copy_wait *wait, const struct copy_run *run,
+		      unsigned int replica, blk_opf_t opf)
 {
+	unsigned int i, pages = copy->row ? run->pages : 1;
+	struct fusion_pool *pool = copy->pool;
+	struct fusion_private *io;
+	sector_t sector;
+	u32 member;
+
+	sector = fusion_space_locate(&pool->space, run->place[replica], &member);
+	for (i = 0; i < run->pages; i += pages) {
+		io = fusion_private_get(pool, opf, copy_io_end, wait);
+		io->bio.bi_iter.bi_sector = sector + (run->first + i) * FUSION_PAGE_SECTORS;
+		__bio_add_page(&io->bio, copy->page[run->page + i], pages << FUSION_PAGE_SHIFT, 0);
+		atomic_inc(&wait->left);
+		fusion_private_submit(io, &pool->member[member]);
+	}
+}
+
+/* ---- what others call ---- */
+
+/* An abandoned read may still change the pages: they are its own, and others are used instead. */
+static int copy_replace(struct fusion_copy *copy)
+{
+	struct fusion_copy fresh;
+	u64 left;
+	int r;
+
+	r = fusion_copy_begin(&fresh, copy->pool, copy->mask);
+	if (r)
+		return r;
+	for (left = copy->mask; left; left &= left - 1)
+		copy_highpage(fresh.page[fusion_ctz64(left)], copy->page[fusion_ctz64(left)]);
+	fusion_copy_end(copy);
+	fresh.apart = copy->apart;
+	*copy = fresh;
+	return 0;
+}
+
+/* Read one page, of the first replica that can be read. */
+static int copy_read_page(struct fusion_copy *copy, const struct fusion_copy_place *from,
+			  unsigned int page)
+{
+	u64 left = 1ULL << page;
 	struct copy_wait wait;
 	struct copy_run run;
 	unsigned int i;
+	int r;
+
+	copy_next(from, &left, &run);
+	for (i = 0; i < from->count; i++) {
+		copy_wait_begin(copy, &wait);
+		copy_send(copy, &wait, &run, i, REQ_OP_READ);
+		if (copy_wait_end(copy, &wait))
+			return 0;
+		r = wait.abandoned ? copy_replace(copy) : 0;
+		if (r)
+			return r;
+	}
+	return -EIO;
+}
+
+/* The first replica of @run that is on a member which is not out, or the first. */
+static unsigned int copy_replica(struct fusion_copy *copy, const struct fusion_copy_place *from,
+				 const struct copy_run *run)
+{
+	struct fusion_pool *pool = copy->pool;
+	unsigned int i;
+
+	if (likely(!fusion_members_lacking(pool)))
+		return 0;
+	for (i = 0; i < from->count; i++)
+		if (!fusion_member_out(fusion_member_at(pool, run->place[i])))
+			return i;
+	return 0;
+}
+
+int fusion_copy_read(struct fusion_copy *copy, const struct fusion_copy_place *from, u64 mask)
+{
+	struct copy_wait wait;
+	struct copy_run run;
+	unsigned int replica;
 	u64 left;
 	int r;
 
 	copy_wait_begin(copy, &wait);
-	for (left = plan->mask; left; ) {
-		copy_next(plan, &left, &run);
-		copy_send(copy, &wait, run.from[0], run.first, run.page, run.pages, REQ_OP_READ);
+	for (left = mask; left; ) {
+		copy_next(from, &left, &run);
+		replica = copy_replica(copy, from, &run);
+		if (unlikely(replica))
+			copy->apart = true;
+		copy_send(copy, &wait, &run, replica, REQ_OP_READ);
 	}
-	r = copy_wait_end(copy, &wait);
-	if (r)
-		return r;
-	copy_wait_begin(copy, &wait);
-	for (left = plan->mask; left; ) {
-		copy_next(plan, &left, &run);
-		for (i = 0; i < plan->count; i++)
-			if (run.to[i] != run.from[0])
-				copy_send(copy, &wait, run.to[i], run.at, run.page, run.pages,
-					  REQ_OP_WRITE);
-	}
-	return copy_wait_end(copy, &wait);
-}
-
-/* One after the other, of the first replica that can be read. */
-static int copy_pages(struct fusion_copy *copy, const struct copy_run *run, unsigned int count)
-{
-	unsigned int done, pages, i;
-	int r = 0, source;
-
-	for (done = 0; !r && done < run->pages; done += pages) {
-		pages = min(run->pages - done, copy->pages);
-		source = copy_read(copy, run->from, pages > 1 ? 1 : count, run->first + done,
-				   pages);
-		if (source < 0 && pages > 1) {
-			/* of the first, those pages that can be read */
-			pages = 1;
-			source = copy_read(copy, run->from, count, run->first + done, pages);
-		}
-		if (source < 0)
-			return -EIO;
-		for (i = 0; !r && i < count; i++)
-			if (run->to[i] != run->from[source])
-				r = copy_submit(copy, run->to[i], run->at + done, pages,
-						REQ_OP_WRITE);
-	}
-	return r;
-}
-
-static int copy_all(struct fusion_copy *copy, const struct copy_plan *plan)
-{
-	struct copy_run run;
-	u64 left;
-	int r = 0;
-
-	if (copy->pages == copy->pool->block_pages && !copy_at_once(copy, plan))
+	if (copy_wait_end(copy, &wait))
 		return 0;
-	for (left = plan->mask; !r && left; ) {
-		copy_next(plan, &left, &run);
-		r = copy_pages(copy, &run, plan->count);
-	}
+	r = wait.abandoned ? copy_replace(copy) : 0;
+	copy->apart = true;
+	for (left = mask; !r && left; left &= left - 1)
+		r = copy_read_page(copy, from, fusion_ctz64(left));
 	return r;
 }
 
-int fusion_copy_mask(struct fusion_copy *copy, const u64 *from, const u64 *to,
-		     unsigned int count, u64 mask)
+void fusion_copy_bio(struct fusion_copy *copy, struct bio *bio, unsigned int page)
 {
-	const struct copy_plan plan = {
-		.mask = mask, .count = count, .from = from, .to = to,
-	};
+	unsigned int done = 0, part, offset;
+	struct bvec_iter iter;
+	struct bio_vec bv;
 
-	return copy_all(copy, &plan);
+	bio_for_each_segment(bv, bio, iter) {
+		for (offset = 0; offset < bv.bv_len; offset += part) {
+			part = min_t(unsigned int, bv.bv_len - offset,
+				     PAGE_SIZE - offset_in_page(done));
+			memcpy_page(copy->page[page + (done >> PAGE_SHIFT)], offset_in_page(done),
+				    bv.bv_page, bv.bv_offset + offset, part);
+			done += part;
+		}
+	}
 }
 
-int fusion_copy_patches(struct fusion_copy *copy, const struct fusion_patches *patches,
-			const u64 *to)
+/* Write to the replicas from @first on. */
+static int copy_write(struct fusion_copy *copy, const struct fusion_copy_place *to,
+		      unsigned int first, u64 mask, blk_opf_t flags)
 {
-	const struct copy_plan plan = {
-		.mask = patches->mask, .count = fusion_patch_replicas(patches->patch),
-		.patches = patches, .to = to,
-	};
+	struct copy_wait wait;
+	struct copy_run run;
+	unsigned int i;
 
-	return copy_all(copy, &plan);
+	copy_wait_begin(copy, &wait);
+	while (mask) {
+		copy_next(to, &mask, &run);
+		for (i = first; i < to->count; i++)
+			copy_send(copy, &wait, &run, i, REQ_OP_WRITE | flags);
+	}
+	return copy_wait_end(copy, &wait) ? 0 : -EIO;
+}
+
+int fusion_copy_write(struct fusion_copy *copy, const struct fusion_copy_place *to, u64 mask)
+{
+	/* somebody waits for them, and no more come behind */
+	return copy_write(copy, to, 0, mask, REQ_SYNC | REQ_IDLE);
+}
+
+int fusion_copy_spread(struct fusion_copy *copy, const struct fusion_copy_place *at, u64 mask)
+{
+	int r = fusion_copy_read(copy, at, mask);
+
+	return r ? r : copy_write(copy, at, copy->apart ? 0 : 1, mask, 0);
 }

@@ -40,7 +40,8 @@
 #define FUSION_PAGE_SHIFT	12
 #define FUSION_PAGE_SECTORS	8
 #define FUSION_MIN_BLOCK_SECTORS	8	/* 4 KiB */
-#define FUSION_MAX_BLOCK_SECTORS	512	/* 256 KiB: 64 pages, a u64 mask */
+#define FUSION_MAX_BLOCK_SECTORS	512	/* 256 KiB */
+#define FUSION_MAX_BLOCK_PAGES		64	/* a u64 mask */
 
 #define FUSION_NAME_BYTES	64	/* with the terminating zero */
 #define FUSION_UUID_BYTES	16

@@ -27,6 +27,27 @@ struct resync_source {
 	const struct fusion_patches *patches;
 };
 
+/* Copy it from the primary, if that can be read, to the mirrors. */
+static int resync_copy(struct fusion_pool *pool, const struct resync_source *src)
+{
+	const struct fusion_copy_place at = {
+		.count = src->patches ? fusion_patch_replicas(src->patches->patch) :
+			fusion_top_replicas(&src->top),
+		.place = src->top.place,
+		.patches = src->patches,
+	};
+	u64 mask = src->patches ? src->patches->mask : src->top.mask;
+	struct fusion_copy copy;
+	int r;
+
+	r = fusion_copy_begin(&copy, pool, mask);
+	if (r)
+		return r;
+	r = fusion_copy_spread(&copy, &at, mask);
+	fusion_copy_end(&copy);
+	return r;
+}
+
 /* False: nothing may. */
 static bool resync_look(struct fusion_volume *v, u64 block,
 			struct resync_source *src)
@@ -56,7 +77,6 @@ int fusion_resync_block(struct fusion_volume *v, u64 block)
 	struct fusion_epoch_shard *shard;
 	struct resync_source src;
 	struct fusion_update u;
-	struct fusion_copy copy;
 	unsigned long flags;
 	int r;
 
@@ -70,13 +90,7 @@ int fusion_resync_block(struct fusion_volume *v, u64 block)
 		fusion_update_cancel(&pool->map, &u);
 		return 0;
 	}
-	r = fusion_copy_begin(&copy, pool);
-	if (!r) {
-		r = src.patches ? fusion_copy_patches(&copy, src.patches, NULL) :
-			fusion_copy_mask(&copy, src.top.place, NULL,
-					 fusion_top_replicas(&src.top), src.top.mask);
-		fusion_copy_end(&copy);
-	}
+	r = resync_copy(pool, &src);
 	if (r) {
 		fusion_update_cancel(&pool->map, &u);
 		return r;

@@ -18,7 +18,7 @@
  *
  * A patch is for a few pages what a new top is for more: the block keeps its base,
  * and the patches that it had of other pages.  It has a top or patches: when there
- * would be too many, they become a top first (absorb.h).
+ * would be too many, they become a top with it (absorb.h).
  *
  * Where a member is out, and a replica was on it, a write in place would be in fewer of them
  * than a new one: the top moves first, or the pages are patched in another place.
@@ -364,7 +364,7 @@ static int write_new_patch(struct fusion_io *io, const struct write_target *t,
 	return write_send_copy(io, place, fusion_patch_at(&io->patch));
 }
 
-/* The patches of the block become a top; then the write goes there. */
+/* The patches of the block, or what is there in a copy less than it need be, become a top. */
 static void write_absorb_work(struct work_struct *work)
 {
 	struct fusion_io *io = container_of(work, struct fusion_io, work);
@@ -375,9 +375,14 @@ static void write_absorb_work(struct work_struct *work)
 	if (fusion_commit_crowded(pool))
 		r = fusion_commit(pool);
 	if (!r)
-		r = fusion_absorb(io->volume, io->block);
+		r = fusion_absorb(io);
+	if (!r) {
+		fusion_count(pool, new_top);
+		fusion_write_done(io, BLK_STS_OK);
+		return;
+	}
 	fusion_unhold(io);
-	if (!r || io->moved)
+	if (r == -EAGAIN || io->moved)
 		write_defer(io);
 	else if (r == -EDQUOT || r == -ENOSPC)
 		write_wait(io, false);

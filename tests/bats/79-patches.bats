@@ -26,8 +26,8 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	as_written
 	# three of sixteen are patched; with a fourth they are a quarter
 	write 1 1
-	[ "$(patched) $(counter new_top)" = "2 64" ]
-	[ "$(counter in_place)" -eq $((in_place + 5)) ]
+	[ "$(patched) $(counter new_top)" = "2 65" ]
+	[ "$(counter in_place)" -eq $((in_place + 4)) ]
 	as_written
 	write 15 1
 	write 5 1
@@ -46,7 +46,8 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	parity_fits
 }
 
-# Who writes waits for that: all pages are read together, and then written together.
+# Who writes waits for that: all pages are read together, and then written together with those that
+# are new.
 @test "patches become a top in two steps" {
 	raid_volume 4
 	write 1 1
@@ -60,8 +61,8 @@ cuts=${FUSION_PATCH_CUTS:-6}
 	wait_for 20 held 3
 	hold writes
 	step
-	# three pages, two replicas each
-	wait_for 20 held 6
+	# four pages, two replicas each
+	wait_for 20 held 8
 	release
 	wait $pid
 	as_written
