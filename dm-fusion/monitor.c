@@ -13,6 +13,7 @@
 #define STUCK_PART	2		/* of the window */
 #define LOOKS		4		/* in each window */
 #define PERIOD_MIN_NS	(100 * NSEC_PER_USEC)
+#define PERIOD_OFF_NS	(20 * NSEC_PER_MSEC)	/* only that all is known when it is on again */
 #define KNOWN_MIN	32		/* latencies; fewer are kept */
 
 static struct fusion_member *member_of(struct fusion_pulse *p)
@@ -206,7 +207,8 @@ static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 		/* what has been sent to an unresponsive one since, too, is to be told of */
 		stuck |= fusion_member_stuck(&mon->member[i], now);
 	}
-	mon->period_ns = max_t(u64, period_ns, PERIOD_MIN_NS);
+	mon->period_ns = READ_ONCE(mon->tunables->monitor) ?
+		max_t(u64, period_ns, PERIOD_MIN_NS) : PERIOD_OFF_NS;
 	if (stuck)
 		monitor_tell(mon);
 	return pending;
