@@ -11,9 +11,9 @@
 #define NEVER_NS	S64_MAX
 #define SILENT_SLOTS	2
 #define STUCK_PART	2		/* of the window */
-#define LOOKS		4		/* in each window */
-#define PERIOD_MIN_NS	(100 * NSEC_PER_USEC)
-#define PERIOD_OFF_NS	(20 * NSEC_PER_MSEC)	/* only that all is known when it is on again */
+#define LOOKS		4		/* in each window, at most */
+#define PERIOD_MIN_NS	(100ULL * NSEC_PER_USEC)
+#define PERIOD_MAX_NS	(20ULL * NSEC_PER_MSEC)	/* if nobody asks who is stuck, too */
 #define KNOWN_MIN	32		/* latencies; fewer are kept */
 
 static struct fusion_member *member_of(struct fusion_pulse *p)
@@ -186,10 +186,27 @@ static void monitor_tune(struct fusion_monitor *mon, u64 now)
 
 /* ---- the timer ---- */
 
+/* So long from @now on it is not stuck: at least half a window, if it has just answered. */
+static u64 pulse_safe_ns(const struct fusion_pulse *p, u64 now)
+{
+	s64 stuck_ns = READ_ONCE(p->stuck_ns);
+	s64 silent_ns = READ_ONCE(p->answered) ? 0 : now - READ_ONCE(p->asked_ns);
+
+	return stuck_ns - clamp_t(s64, silent_ns, 0, stuck_ns);
+}
+
+/* So long nothing is to be told of @m. */
+static u64 member_safe_ns(const struct fusion_member *m, u64 now)
+{
+	if (fusion_member_out(m))
+		return PERIOD_MAX_NS;
+	return fusion_member_stuck(m, now) ? 0 : pulse_safe_ns(&m->pulse, now);
+}
+
 /* Rotates all windows.  Is something pending?  *@issued: in all, so far. */
 static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 {
-	u64 period_ns = U64_MAX;
+	u64 safe_ns = PERIOD_MAX_NS, shortest_ns = U64_MAX;
 	bool pending = false, stuck = false;
 	unsigned int i;
 
@@ -203,12 +220,12 @@ static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 		sum = fusion_window_sum(&p->window);
 		pending |= sum.pending > 0;
 		*issued += sum.issued;
-		period_ns = min(period_ns, p->window_ns / LOOKS);
+		safe_ns = min(safe_ns, member_safe_ns(&mon->member[i], now));
+		shortest_ns = min(shortest_ns, p->window_ns);
 		/* what has been sent to an unresponsive one since, too, is to be told of */
 		stuck |= fusion_member_stuck(&mon->member[i], now);
 	}
-	mon->period_ns = READ_ONCE(mon->tunables->monitor) ?
-		max_t(u64, period_ns, PERIOD_MIN_NS) : PERIOD_OFF_NS;
+	mon->period_ns = max3(safe_ns, shortest_ns / LOOKS, PERIOD_MIN_NS);
 	if (stuck)
 		monitor_tell(mon);
 	return pending;

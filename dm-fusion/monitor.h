@@ -2,8 +2,9 @@
 /*
  * The monitor: which members are unresponsive (pulse.h), and what makes them so.
  *
- * One timer for the pool rotates the windows of members that are sent nothing, about once in
- * the shortest window; it runs while I/O is pending, and until there has been none for that long.
+ * One timer for the pool rotates the windows of members that are sent nothing, and finds who is
+ * stuck.  It comes when the first may be, which is each half of the shortest window while all answer;
+ * it runs while I/O is pending, and until none has been issued between two looks.
  * Each member's parameters are set again once a second, from its own latencies and rate (window.h),
  * or are what the settings say.
  */
