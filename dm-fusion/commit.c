@@ -262,8 +262,8 @@ static void commit_journal(struct fusion_pool *pool, struct commit *c,
 
 	if (commit_must_apply(pool))
 		return;
-	/* nothing else comes without changes that a start has to know */
-	if (!changes && !fusion_epoch_records_empty(records))
+	/* of what comes without changes a start knows how sets are closed: by what they hold */
+	if (!changes && (!list_empty(&records->rows) || !list_empty(&records->spared)))
 		return;
 	if (changes && fusion_journal_write(pool, records))
 		return;

@@ -214,6 +214,25 @@ cut_power() {
 	as_written
 }
 
+@test "a flush does not wait for the metadata if sets have been closed" {
+	raid_volume 4
+	write 640 16
+	without_metadata
+	message convert 3>&- &
+	pid=$!
+	# it has closed the set, and commits that
+	wait_for 20 tasks_in fusion_commit 1
+	write 900 3
+	flush_only 3>&- &
+	flush=$!
+	wait_for 20 ended $flush
+	cut_power
+	wait $pid || true
+	log_has "epochs has been replayed"
+	as_written
+	parity_fits
+}
+
 # Each flush takes a page of the ring, which has 256.
 @test "the ring goes round, and is emptied when half of it is in use" {
 	raid_volume 4
