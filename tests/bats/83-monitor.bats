@@ -228,6 +228,25 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	done
 }
 
+@test "while all answer, its timer comes twice in a window" {
+	local tracing=/sys/kernel/tracing looks
+
+	make_pool
+	volume 0 4 3
+	random_to 0 0 1024
+	message set window_us 20000
+	wait_for 20 all_windows_are 20000
+	echo >$tracing/trace
+	echo 1 >$tracing/events/timer/hrtimer_expire_entry/enable
+	fio --name=read --filename=/dev/mapper/t-v0 --direct=1 --rw=randread --bs=4k --time_based --runtime=4 --output=/dev/null
+	echo 0 >$tracing/events/timer/hrtimer_expire_entry/enable
+	looks=$(grep -c "function=monitor_timer" $tracing/trace)
+	echo "looked $looks times"
+	# 400, and a few more, if one is late to answer
+	[ "$looks" -ge 200 ]
+	[ "$looks" -le 600 ]
+}
+
 @test "settings: the window and its thresholds, and none at all" {
 	replicated
 	message set window_us 200000
