@@ -9,6 +9,8 @@
 #define EXIT_PART	3		/* of what makes it unresponsive is what does not any more */
 #define NEVER		U32_MAX		/* so many stragglers there are not */
 #define NEVER_NS	S64_MAX
+#define WINDOW_UNKNOWN_NS	(20 * NSEC_PER_MSEC)	/* of a member of which nothing is known */
+#define WINDOW_LEAST_NS	NSEC_PER_USEC
 #define SILENT_SLOTS	2
 #define STUCK_PART	2		/* of the window */
 #define LOOKS		4		/* in each window, at most */
@@ -121,12 +123,15 @@ static void pulse_thresholds(struct fusion_pulse *p, const struct fusion_tunable
 }
 
 /* As it is, while nothing is known. */
-static u64 window_of(const struct fusion_pulse *p)
+static u64 window_of(const struct fusion_pulse *p, const struct fusion_tunables *t)
 {
+	u64 min_ns = READ_ONCE(t->window_min_us) * (u64)NSEC_PER_USEC;
+	u64 max_ns = READ_ONCE(t->window_max_us) * (u64)NSEC_PER_USEC;
 	u64 read_ns = fusion_latency_percentile(&p->latency[0], 500);
 	u64 write_ns = fusion_latency_percentile(&p->latency[1], 500);
 
-	return read_ns || write_ns ? fusion_window_ns(read_ns, write_ns) : p->window_ns;
+	return read_ns || write_ns ? fusion_window_ns(read_ns, write_ns, min_ns, max_ns) :
+		p->window_ns;
 }
 
 static void pulse_window(struct fusion_pulse *p, const struct fusion_tunables *t, u64 now)
@@ -135,7 +140,7 @@ static void pulse_window(struct fusion_pulse *p, const struct fusion_tunables *t
 	u32 slots = READ_ONCE(t->window_slots) ?: SLOTS_DEFAULT;
 
 	if (!ns)
-		ns = window_of(p);
+		ns = max_t(u64, window_of(p, t), WINDOW_LEAST_NS);
 	/* a little is not worth what it costs: what is pending is in slots of the old length */
 	if (slots == p->slots && ns > p->window_ns - p->window_ns / 8 &&
 	    ns < p->window_ns + p->window_ns / 8)
@@ -262,7 +267,7 @@ static void pulse_init(struct fusion_pulse *p, struct fusion_monitor *mon, u64 n
 	p->monitor = mon;
 	p->slots = SLOTS_DEFAULT;
 	/* until something is known */
-	p->window_ns = fusion_window_ns(U64_MAX / 64, 0);
+	p->window_ns = WINDOW_UNKNOWN_NS;
 	p->enter = NEVER;
 	p->exit = NEVER;
 	p->silent_ns = NEVER_NS;
@@ -282,7 +287,7 @@ void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *membe
 	mon->count = count;
 	mon->tunables = tunables;
 	mon->stopped = true;
-	mon->period_ns = fusion_window_ns(0, 0);
+	mon->period_ns = PERIOD_MIN_NS;
 	spin_lock_init(&mon->lock);
 	hrtimer_init(&mon->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	mon->timer.function = monitor_timer;

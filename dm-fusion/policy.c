@@ -35,6 +35,8 @@ void fusion_tunables_default(struct fusion_tunables *t)
 		.monitor = 1,
 		.hedge = 1,
 		.window_slots = 10,
+		.window_min_us = 1000,
+		.window_max_us = 20000,
 	};
 }
 

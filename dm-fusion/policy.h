@@ -26,6 +26,8 @@ struct fusion_tunables {
 	u32 monitor;		/* 0: no member is taken for unresponsive; else monitor.h */
 	u32 window_us;		/* its window, of so many slots; 0: by itself */
 	u32 window_slots;
+	u32 window_min_us;	/* by itself, it is in these bounds */
+	u32 window_max_us;
 	u32 straggler_enter;	/* 0: by itself, and so straggler_exit */
 	u32 straggler_exit;
 	u32 hedge;		/* more I/O, within limits, to wait less: budget.h */

@@ -35,6 +35,8 @@ static const struct {
 	TUNABLE(straggler_enter, FUSION_CELL_MAX),
 	TUNABLE(straggler_exit, FUSION_CELL_MAX),
 	TUNABLE(hedge, 1),
+	TUNABLE(window_min_us, 1000 * 1000),
+	TUNABLE(window_max_us, 1000 * 1000),
 #undef TUNABLE
 };
 

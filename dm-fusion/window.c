@@ -5,8 +5,6 @@
 #include "window.h"
 
 #define MEDIANS		8
-#define WINDOW_MIN_NS	1000000ULL
-#define WINDOW_MAX_NS	20000000ULL
 #define ENTER_MAX	6
 
 void fusion_slot_clock_set(struct fusion_slot_clock *c, u64 now, u64 slot_ns)
@@ -80,13 +78,13 @@ struct fusion_window_sum fusion_window_sum(const struct fusion_window *w)
 	return sum;
 }
 
-u64 fusion_window_ns(u64 read_ns, u64 write_ns)
+u64 fusion_window_ns(u64 read_ns, u64 write_ns, u64 min_ns, u64 max_ns)
 {
 	u64 ns = MEDIANS * (read_ns > write_ns ? read_ns : write_ns);
 
-	if (ns < WINDOW_MIN_NS)
-		return WINDOW_MIN_NS;
-	return ns < WINDOW_MAX_NS ? ns : WINDOW_MAX_NS;
+	if (ns < min_ns)
+		ns = min_ns;
+	return ns < max_ns ? ns : max_ns;
 }
 
 u32 fusion_window_enter(u64 per_s, u64 window_ns)

@@ -136,8 +136,11 @@ struct fusion_window_sum fusion_window_sum(const struct fusion_window *w);
 
 /* ---- what is a spike ---- */
 
-/* Of a member whose reads and writes take so long in the median (0: not known): the window, in ns. */
-u64 fusion_window_ns(u64 read_ns, u64 write_ns);
+/*
+ * Of a member whose reads and writes take so long in the median (0: not known): the window, in ns,
+ * and in these bounds.
+ */
+u64 fusion_window_ns(u64 read_ns, u64 write_ns, u64 min_ns, u64 max_ns);
 
 /*
  * At so many stragglers a member that is sent @per_s I/Os a second is unresponsive: as many as half

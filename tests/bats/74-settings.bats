@@ -22,13 +22,15 @@ window_us 0
 window_slots 10
 straggler_enter 0
 straggler_exit 0
-hedge 1"
+hedge 1
+window_min_us 1000
+window_max_us 20000"
 # The most that each may be.
 most=(paused=1 age_s=604800 idle_ms=3600000 limit_percent=100 soft_percent=100
 	load_kib=4294967295 rate_kib=4294967295 rebuild_kib=4294967295 low_water_percent=80 patch_percent=100
 	write_select=2 rmw_bias=64 hang_ms=3600000
 	monitor=1 window_us=1000000 window_slots=12 straggler_enter=65535 straggler_exit=65535
-	hedge=1)
+	hedge=1 window_min_us=1000000 window_max_us=1000000)
 
 labelled_pool() {
 	features=

@@ -266,7 +266,16 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	wait_for 20 responsive "$ssd"
 	hand message "ssd$ssd" release
 	wait "$writer"
-	for bad in "monitor 2" "window_us 1000001" "window_slots 13" "straggler_enter 65536" "straggler_exit 65536"; do
+	# by itself, within bounds, if some latency is known
+	message set window_us 0
+	message set window_max_us 500000
+	message set window_min_us 400000
+	read_all() {
+		dd if=/dev/mapper/t-v0 of=/dev/null bs=1M count=1 iflag=direct status=none
+		[ "$(pulse "$ssd" 10)" -eq 400000 ]
+	}
+	wait_for 20 read_all
+	for bad in "monitor 2" "window_us 1000001" "window_min_us 1000001" "window_max_us 1000001" "window_slots 13" "straggler_enter 65536" "straggler_exit 65536"; do
 		# shellcheck disable=SC2086
 		run ! message set $bad
 	done

@@ -132,10 +132,11 @@ static void thresholds(void)
 		un = fusion_unresponsive(un, n, 6, 2);
 		CHECK(un == (n > 2), "%" PRId64, n);
 	}
-	CHECK(fusion_window_ns(0, 0) == 1000000, "at least a millisecond");
-	CHECK(fusion_window_ns(50000, 300000) == 2400000, "eight medians");
-	CHECK(fusion_window_ns(300000, 50000) == 2400000, "of whatever is slower");
-	CHECK(fusion_window_ns(0, 1ULL << 40) == 20000000, "20 ms at most");
+	CHECK(fusion_window_ns(50000, 300000, 1000000, 20000000) == 2400000, "eight medians");
+	CHECK(fusion_window_ns(300000, 50000, 1000000, 20000000) == 2400000, "of whatever is slower");
+	CHECK(fusion_window_ns(50000, 0, 1000000, 20000000) == 1000000, "at least the least");
+	CHECK(fusion_window_ns(0, 1ULL << 40, 1000000, 20000000) == 20000000, "at most the most");
+	CHECK(fusion_window_ns(50000, 0, 1000000, 1000) == 1000, "whatever is the least");
 	/* 50 a second bring none in 20 ms */
 	CHECK(fusion_window_enter(50, 20000000) == 1, "one");
 	CHECK(fusion_window_enter(0, 20000000) == 1, "one");

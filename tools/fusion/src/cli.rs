@@ -169,7 +169,7 @@ pub enum PoolCommand {
         /// Settings, changed in this order [default: show all]; names: paused, age_s, idle_ms,
         /// limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent,
         /// patch_percent, write_select, rmw_bias, hang_ms, monitor, window_us, window_slots,
-        /// straggler_enter, straggler_exit, hedge
+        /// straggler_enter, straggler_exit, hedge, window_min_us, window_max_us
         #[arg(value_name = "NAME=VALUE", value_parser = settings::parse)]
         settings: Vec<Setting>,
     },

@@ -9,7 +9,7 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 21] = [
     "paused",
     "age_s",
     "idle_ms",
@@ -29,6 +29,8 @@ const NAMES: [&str; 19] = [
     "straggler_enter",
     "straggler_exit",
     "hedge",
+    "window_min_us",
+    "window_max_us",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
