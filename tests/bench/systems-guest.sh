@@ -107,11 +107,26 @@ stop_thin() {
 	unstripe_raid5s
 }
 
+# least A B
+least() { echo $(($1 < $2 ? $1 : $2)); }
+
+# What a pool takes from the clock is for drives at full speed; they are $slower times slower.
+slow_down_settings() {
+	local setting
+
+	for setting in "window_max_us $(least $((20000 * slower)) 1000000)" "window_min_us $(least $((1000 * slower)) 1000000)" \
+		"load_kib $((40000000 / 1024 / slower))" "idle_ms $(least $((5000 * slower)) 3600000)" \
+		"age_s $(least $((300 * slower)) 604800)"; do
+		dmsetup message bench-pool 0 set "${setting% *}" "${setting#* }"
+	done
+}
+
 # Full of stripes.
 start_fusion() {
 	local i
 
 	start_pool
+	slow_down_settings
 	devices=()
 	for ((i = 0; i < count; i++)); do
 		start_volume "$mib" $data $i
