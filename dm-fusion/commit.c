@@ -262,7 +262,7 @@ static void commit_journal(struct fusion_pool *pool, struct commit *c,
 
 	if (commit_must_apply(pool))
 		return;
-	/* of what comes without changes a start knows how sets are closed: by what they hold */
+	/* sets that are closed are nothing that a start has to know: it goes by what they hold */
 	if (!changes && (!list_empty(&records->rows) || !list_empty(&records->spared)))
 		return;
 	if (changes && fusion_journal_write(pool, records))
