@@ -9,13 +9,12 @@
 #define EXIT_PART	3		/* of what makes it unresponsive is what does not any more */
 #define NEVER		U32_MAX		/* so many stragglers there are not */
 #define NEVER_NS	S64_MAX
-#define WINDOW_UNKNOWN_NS	(20 * NSEC_PER_MSEC)	/* of a member of which nothing is known */
 #define WINDOW_LEAST_NS	NSEC_PER_USEC
 #define SILENT_SLOTS	2
 #define STUCK_PART	2		/* of the window */
 #define LOOKS		4		/* in each window, at most */
-#define PERIOD_MIN_NS	(100ULL * NSEC_PER_USEC)
-#define PERIOD_MAX_NS	(20ULL * NSEC_PER_MSEC)	/* if nobody asks who is stuck, too */
+#define PERIOD_MIN_NS	(100 * NSEC_PER_USEC)
+#define PERIOD_BLIND_NS	(20 * NSEC_PER_MSEC)	/* if nobody is to be found stuck */
 #define KNOWN_MIN	32		/* latencies; fewer are kept */
 
 static struct fusion_member *member_of(struct fusion_pulse *p)
@@ -191,33 +190,28 @@ static void monitor_tune(struct fusion_monitor *mon, u64 now)
 
 /* ---- the timer ---- */
 
-/* So long from @now on it is not stuck: at least half a window, if it has just answered. */
-static u64 pulse_safe_ns(const struct fusion_pulse *p, u64 now)
+/* So long from @now on it is not stuck, which it is not yet: half a window, if it has just answered. */
+static s64 pulse_safe_ns(const struct fusion_pulse *p, u64 now)
 {
 	s64 stuck_ns = READ_ONCE(p->stuck_ns);
 	s64 silent_ns = READ_ONCE(p->answered) ? 0 : now - READ_ONCE(p->asked_ns);
 
+	if (stuck_ns == NEVER_NS)
+		return NEVER_NS;
 	return stuck_ns - clamp_t(s64, silent_ns, 0, stuck_ns);
-}
-
-/* So long nothing is to be told of @m. */
-static u64 member_safe_ns(const struct fusion_member *m, u64 now)
-{
-	if (fusion_member_out(m))
-		return PERIOD_MAX_NS;
-	return fusion_member_stuck(m, now) ? 0 : pulse_safe_ns(&m->pulse, now);
 }
 
 /* Rotates all windows.  Is something pending?  *@issued: in all, so far. */
 static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 {
-	u64 safe_ns = PERIOD_MAX_NS, shortest_ns = U64_MAX;
-	bool pending = false, stuck = false;
+	s64 safe_ns = NEVER_NS, shortest_ns = NEVER_NS;
+	bool pending = false, stuck = false, is;
 	unsigned int i;
 
 	*issued = 0;
 	for (i = 0; i < mon->count; i++) {
-		struct fusion_pulse *p = &mon->member[i].pulse;
+		struct fusion_member *m = &mon->member[i];
+		struct fusion_pulse *p = &m->pulse;
 		struct fusion_window_sum sum;
 
 		pulse_judge(p, fusion_window_rotate(&p->window, fusion_slot(&p->clock, now),
@@ -225,12 +219,17 @@ static bool monitor_look(struct fusion_monitor *mon, u64 now, s64 *issued)
 		sum = fusion_window_sum(&p->window);
 		pending |= sum.pending > 0;
 		*issued += sum.issued;
-		safe_ns = min(safe_ns, member_safe_ns(&mon->member[i], now));
-		shortest_ns = min(shortest_ns, p->window_ns);
-		/* what has been sent to an unresponsive one since, too, is to be told of */
-		stuck |= fusion_member_stuck(&mon->member[i], now);
+		shortest_ns = min_t(s64, shortest_ns, p->window_ns);
+		/* what waited for it has been given up */
+		if (fusion_member_out(m))
+			continue;
+		/* what has been sent to it since it was found to be stuck is to be told of, too */
+		is = fusion_member_stuck(m, now);
+		stuck |= is;
+		safe_ns = min(safe_ns, is ? 0 : pulse_safe_ns(p, now));
 	}
-	mon->period_ns = max3(safe_ns, shortest_ns / LOOKS, PERIOD_MIN_NS);
+	mon->period_ns = safe_ns == NEVER_NS ? PERIOD_BLIND_NS :
+		max3(safe_ns, shortest_ns / LOOKS, (s64)PERIOD_MIN_NS);
 	if (stuck)
 		monitor_tell(mon);
 	return pending;
@@ -267,7 +266,7 @@ static void pulse_init(struct fusion_pulse *p, struct fusion_monitor *mon, u64 n
 	p->monitor = mon;
 	p->slots = SLOTS_DEFAULT;
 	/* until something is known */
-	p->window_ns = WINDOW_UNKNOWN_NS;
+	p->window_ns = READ_ONCE(mon->tunables->window_max_us) * (u64)NSEC_PER_USEC;
 	p->enter = NEVER;
 	p->exit = NEVER;
 	p->silent_ns = NEVER_NS;
@@ -308,7 +307,7 @@ u64 fusion_monitor_stuck(const struct fusion_monitor *mon)
 	unsigned int i;
 
 	for (i = 0; i < mon->count; i++)
-		if (fusion_member_stuck(&mon->member[i], now))
+		if (!fusion_member_out(&mon->member[i]) && fusion_member_stuck(&mon->member[i], now))
 			stuck |= 1ULL << i;
 	return stuck;
 }

@@ -3,8 +3,9 @@
  * The monitor: which members are unresponsive (pulse.h), and what makes them so.
  *
  * One timer for the pool rotates the windows of members that are sent nothing, and finds who is
- * stuck.  It comes when the first may be, which is each half of the shortest window while all answer;
- * it runs while I/O is pending, and until none has been issued between two looks.
+ * stuck.  It comes when the first may be, which is each half of the shortest window while all answer,
+ * but four times in that at most; it runs while I/O is pending, and until none has been issued
+ * between two looks.
  * Each member's parameters are set again once a second, from its own latencies and rate (window.h),
  * or are what the settings say.
  */
@@ -60,7 +61,7 @@ static inline u64 fusion_unresponsive_members(const struct fusion_monitor *mon)
 	return READ_ONCE(mon->unresponsive);
 }
 
-/* Those, and those that are stuck. */
+/* Those, and those that are stuck, but none that is out. */
 u64 fusion_monitor_stuck(const struct fusion_monitor *mon);
 
 /* A read, or @write, has gone elsewhere as a member is unresponsive, or silent.  Any context. */

@@ -35,11 +35,10 @@ unstuck() {
 }
 
 # A pool of one volume whose first block is replicated; its first replica is on $ssd.
-replicated() {
+replica() {
 	make_pool
 	volume 0 64 3
 	random_to 0 0 16
-	one_straggler
 	find_ssd 0
 	# ssd7 has the metadata, too; and others may have two members
 	while [ "$ssd" -eq 7 ] || [ $((ssd + 8)) -lt "$members" ]; do
@@ -47,6 +46,11 @@ replicated() {
 		random_to 0 0 16
 		find_ssd 0
 	done
+}
+# The same, and one straggler makes a member unresponsive.
+replicated() {
+	replica
+	one_straggler
 }
 
 @test "new blocks go elsewhere while a member is unresponsive" {
@@ -228,23 +232,52 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 	done
 }
 
-@test "while all answer, its timer comes twice in a window" {
-	local tracing=/sys/kernel/tracing looks
+# look_while_reading US: windows are so long; $looks is how often the timer has come in 4 s, in which something is
+# read, and $hedges how often what waits was looked for.
+look_while_reading() {
+	local tracing=/sys/kernel/tracing event events=(timer/hrtimer_expire_entry workqueue/workqueue_execute_start)
 
+	message set window_us "$1"
+	wait_for 20 all_windows_are "$1"
+	echo >$tracing/trace
+	for event in "${events[@]}"; do
+		echo 1 >$tracing/events/$event/enable
+	done
+	fio --name=read --filename=/dev/mapper/t-v0 --direct=1 --rw=randread --bs=4k --time_based --runtime=4 --output=/dev/null
+	for event in "${events[@]}"; do
+		echo 0 >$tracing/events/$event/enable
+	done
+	looks=$(grep -c "function=monitor_timer" $tracing/trace)
+	hedges=$(grep -c "function hedge_work" $tracing/trace) || true
+	echo "looked $looks times, and $hedges times for what waits"
+}
+
+@test "while all answer, its timer comes twice in a window" {
 	make_pool
 	volume 0 4 3
 	random_to 0 0 1024
-	message set window_us 20000
-	wait_for 20 all_windows_are 20000
-	echo >$tracing/trace
-	echo 1 >$tracing/events/timer/hrtimer_expire_entry/enable
-	fio --name=read --filename=/dev/mapper/t-v0 --direct=1 --rw=randread --bs=4k --time_based --runtime=4 --output=/dev/null
-	echo 0 >$tracing/events/timer/hrtimer_expire_entry/enable
-	looks=$(grep -c "function=monitor_timer" $tracing/trace)
-	echo "looked $looks times"
-	# 400, and a few more, if one is late to answer
+	# and a few times more, if one is late to answer
+	look_while_reading 20000
 	[ "$looks" -ge 200 ]
 	[ "$looks" -le 600 ]
+	look_while_reading 200000
+	[ "$looks" -ge 20 ]
+	[ "$looks" -le 60 ]
+}
+
+@test "of one that is out nothing is told" {
+	replica
+	random_to 0 16 1024
+	message set hang_ms 1000
+	log_mark
+	write_held "$ssd"
+	wait_for 20 log_has ": it is not used any more"
+	look_while_reading 20000
+	[ "$looks" -ge 200 ]
+	[ "$looks" -le 600 ]
+	[ "$hedges" -le 100 ]
+	hand message "ssd$ssd" release
+	wait "$writer"
 }
 
 @test "settings: the window and its thresholds, and none at all" {
