@@ -258,14 +258,9 @@ static bool commit_must_apply(struct fusion_pool *pool)
 static void commit_journal(struct fusion_pool *pool, struct commit *c,
 			   const struct fusion_epoch_records *records)
 {
-	bool changes = !list_empty(&records->changes);
-
 	if (commit_must_apply(pool))
 		return;
-	/* sets that are closed are nothing that a start has to know: it goes by what they hold */
-	if (!changes && (!list_empty(&records->rows) || !list_empty(&records->spared)))
-		return;
-	if (changes && fusion_journal_write(pool, records))
+	if (!fusion_epoch_records_silent(records) && fusion_journal_write(pool, records))
 		return;
 	c->durable = true;
 	commit_durable(pool, c->number);

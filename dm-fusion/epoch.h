@@ -133,13 +133,19 @@ struct fusion_epoch_records {
 u64 fusion_epoch_close(struct fusion_epochs *e,
 		       struct fusion_epoch_records *records);
 
+/* Nothing of it has to be known to a start: what sets are closed is not, as that goes by what they hold. */
+static inline bool
+fusion_epoch_records_silent(const struct fusion_epoch_records *records)
+{
+	/* a seal comes with changes */
+	return list_empty(&records->changes) && list_empty(&records->rows) &&
+		list_empty(&records->spared);
+}
+
 static inline bool
 fusion_epoch_records_empty(const struct fusion_epoch_records *records)
 {
-	/* a seal comes with changes */
-	return list_empty(&records->changes) &&
-		list_empty(&records->closed_sets) &&
-		list_empty(&records->rows) && list_empty(&records->spared);
+	return fusion_epoch_records_silent(records) && list_empty(&records->closed_sets);
 }
 
 void fusion_epoch_records_init(struct fusion_epoch_records *records);
