@@ -107,18 +107,22 @@ stop_thin() {
 	unstripe_raid5s
 }
 
-# least A B
-least() { echo $(($1 < $2 ? $1 : $2)); }
-
 # What a pool takes from the clock is for drives at full speed; they are $slower times slower.
 slow_down_settings() {
-	local setting
+	local name value
+	local -A most=([window_min_us]=1000000 [window_max_us]=1000000 [idle_ms]=3600000 [age_s]=604800)
 
-	for setting in "window_max_us $(least $((20000 * slower)) 1000000)" "window_min_us $(least $((1000 * slower)) 1000000)" \
-		"load_kib $((40000000 / 1024 / slower))" "idle_ms $(least $((5000 * slower)) 3600000)" \
-		"age_s $(least $((300 * slower)) 604800)"; do
-		dmsetup message bench-pool 0 set "${setting% *}" "${setting#* }"
-	done
+	while read -r name value; do
+		case $name in
+		load_kib) value=$((value / slower)) ;;
+		*)
+			[ -n "${most[$name]:-}" ] || continue
+			value=$((value * slower))
+			[ "$value" -le "${most[$name]}" ] || value=${most[$name]}
+			;;
+		esac
+		dmsetup message bench-pool 0 set "$name" "$value"
+	done < <(dmsetup message bench-pool 0 settings)
 }
 
 # Full of stripes.
