@@ -17,6 +17,7 @@
 
 /* Less than this a second is no load: timestamps, a journal's heartbeat. */
 #define IDLE_KIB		64
+#define ANY_KIB			(~0ULL)
 
 void fusion_tunables_default(struct fusion_tunables *t)
 {
@@ -169,9 +170,33 @@ u32 fusion_victims_choose(unsigned int d, unsigned int max_live, u32 gain,
 	return dead >= d ? sum : 0;
 }
 
-bool fusion_member_busy(const struct fusion_tunables *t, u64 bytes, u32 ms)
+/* So much more than load_kib as the way from the soft limit to the limit is longer than what is left of it. */
+static u64 area_load(const struct fusion_tunables *t, u64 taken, u64 limit)
 {
-	return t->load_kib && bytes * 1000 > (u64)t->load_kib * 1024 * ms;
+	u64 soft = limit * t->soft_percent / 100, left;
+
+	if (taken <= soft)
+		return t->load_kib;
+	if (taken >= limit)
+		return ANY_KIB;
+	left = (limit - taken) * SHARE_ONE / (limit - soft);
+	return left ? (u64)t->load_kib * SHARE_ONE / left : ANY_KIB;
+}
+
+u64 fusion_load_limit(const struct fusion_tunables *t, const struct fusion_stock *s)
+{
+	u64 tops, patches;
+
+	if (!t->load_kib)
+		return ANY_KIB;
+	tops = area_load(t, s->replicated, fusion_replica_limit(t, s));
+	patches = area_load(t, s->patched, fusion_patch_limit(t, s));
+	return tops > patches ? tops : patches;
+}
+
+bool fusion_member_busy(u64 limit_kib, u64 bytes, u32 ms)
+{
+	return bytes / 1024 * 1000 / ms > limit_kib;
 }
 
 bool fusion_member_idle(u64 bytes, u32 ms)

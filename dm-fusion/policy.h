@@ -150,8 +150,15 @@ static inline bool fusion_set_sparse(unsigned int live, unsigned int d)
 	return live <= d / 2;
 }
 
-/* Is a member with @bytes of load in @ms too busy for who yields? */
-bool fusion_member_busy(const struct fusion_tunables *t, u64 bytes, u32 ms);
+/*
+ * The load of a member, in KiB a second, above which who yields leaves it alone: load_kib
+ * (FusionRAID, section 3.3) while an area is at its soft limit, and the more the nearer it is to
+ * its limit.  So the area of a pool that is never idle settles where as much is converted as is
+ * written, and writers do not meet the limit, where each of them would wait for a conversion.
+ */
+u64 fusion_load_limit(const struct fusion_tunables *t, const struct fusion_stock *s);
+/* Has a member with @bytes of load in @ms, which is not 0, more than that? */
+bool fusion_member_busy(u64 limit_kib, u64 bytes, u32 ms);
 /* Is it idle? */
 bool fusion_member_idle(u64 bytes, u32 ms);
 

@@ -441,16 +441,19 @@ static void reclaim_sample(struct fusion_pool *pool)
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	u32 ms = jiffies_to_msecs(jiffies - rc->sampled), i;
-	u64 busy = 0, rate;
+	u64 busy = 0, rate, limit_kib;
+	struct fusion_stock stock;
 	bool idle = true;
 
 	if (ms < jiffies_to_msecs(FUSION_RECLAIM_TICK) / 2)
 		return;
 	rc->sampled = jiffies;
+	fusion_space_stock(&pool->space, &stock);
+	limit_kib = fusion_load_limit(&rc->tunables, &stock);
 	for (i = 0; i < pool->layout.n; i++) {
 		u64 bytes = member_load(&pool->member[i]);
 
-		if (fusion_member_busy(&rc->tunables, bytes, ms))
+		if (fusion_member_busy(limit_kib, bytes, ms))
 			busy |= 1ULL << i;
 		idle &= fusion_member_idle(bytes, ms);
 	}

@@ -226,12 +226,33 @@ static void test_compact(void)
 static void test_load(void)
 {
 	struct fusion_tunables t = defaults();
+	struct fusion_stock s = { .total = 100000, .free = 80000, .reserve = 1000 };
+	u64 kib = fusion_load_limit(&t, &s), last = 0;
+	int monotone = 1;
 
-	CHECK(!fusion_member_busy(&t, 39990000 / 5, 200) &&
-	   fusion_member_busy(&t, 40010000 / 5, 200),
+	CHECK(!fusion_member_busy(kib, 39990000 / 5, 200) &&
+	   fusion_member_busy(kib, 40010000 / 5, 200),
 	      "a member is busy above 40 MB/s");
+	for (s.replicated = 0; s.replicated < 11000; s.replicated++) {
+		u64 more = fusion_load_limit(&t, &s);
+
+		monotone &= more >= last;
+		last = more;
+	}
+	CHECK(monotone && last == ~0ULL, "with more the nearer the limit is, and never beyond it");
+	s.replicated = 5000;
+	CHECK(fusion_load_limit(&t, &s) == kib, "as ever at the soft limit");
+	s.replicated = 7500;
+	CHECK(fusion_load_limit(&t, &s) == 2 * kib, "twice of that half way to the limit");
+	s.patched = 900;
+	CHECK(fusion_load_limit(&t, &s) > 4 * kib && fusion_load_limit(&t, &s) < 6 * kib,
+	      "that of patches counts if it is nearer");
+	t.soft_percent = 100;
+	s.replicated = 9999;
+	s.patched = 999;
+	CHECK(fusion_load_limit(&t, &s) == kib, "no way from one to the other");
 	t.load_kib = 0;
-	CHECK(!fusion_member_busy(&t, ~0ULL / 1000, 200), "or never");
+	CHECK(!fusion_member_busy(fusion_load_limit(&t, &s), ~0ULL / 1000, 200), "or never");
 	CHECK(fusion_member_idle(0, 200) && fusion_member_idle(13107, 200) &&
 	   !fusion_member_idle(13108, 200),
 	      "a heartbeat is no load");
