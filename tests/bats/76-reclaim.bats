@@ -119,6 +119,32 @@ read_on() {
 }
 reading() { [ "$(counter reads)" -gt 500 ]; }
 
+@test "but not for load that is little for what is near the limit" {
+	some_sets
+	random_to 0 512 1536
+	volume 1 8 3
+	random_to 1 0 2048 192k
+	flush
+	area=$(counter replica_area)
+	# 8 MiB a second of each member, evenly; the area may be so near its limit that 1500 KiB become as many
+	fio --output-format=terse --direct=1 --thread --rw=read --bs=1m --rate=64m --time_based --runtime=60 --name=r \
+		--filename=/dev/mapper/t-v1 --output=/dev/null 3>&- &
+	reader=$!
+	wait_for 10 read_often
+	message set load_kib 1500
+	# of 4096 blocks; at the limit it would be whatever the load
+	message set limit_percent $((area / 40 + 1))
+	[ "$area" -lt "$(counter replica_limit)" ]
+	unchanged
+	message set soft_percent 0
+	wait_for 10 converting
+	[ "$(counter replica_area)" -gt 0 ]
+	kill $reader
+	wait $reader || :
+}
+read_often() { [ "$(counter reads)" -gt 1000 ]; }
+converting() { [ "$(counter converted)" -gt 0 ]; }
+
 @test "the background's rate is limited" {
 	some_sets
 	# 512 pages read and a third as many written: 2.7 MiB
