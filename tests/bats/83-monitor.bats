@@ -242,11 +242,11 @@ look_while_reading() {
 	wait_for 20 all_windows_are "$1"
 	echo >$tracing/trace
 	for event in "${events[@]}"; do
-		echo 1 >$tracing/events/$event/enable
+		echo 1 >"$tracing/events/$event/enable"
 	done
 	fio --name=read --filename=/dev/mapper/t-v0 --direct=1 --rw=randread --bs=4k --time_based --runtime=4 --output=/dev/null
 	for event in "${events[@]}"; do
-		echo 0 >$tracing/events/$event/enable
+		echo 0 >"$tracing/events/$event/enable"
 	done
 	looks=$(grep -c "function=monitor_timer" $tracing/trace)
 	hedges=$(grep -c "function hedge_work" $tracing/trace) || true
