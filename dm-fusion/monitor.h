@@ -41,7 +41,7 @@ struct fusion_monitor {
 	u64 period_ns;
 };
 
-/* For @member, of which those after the first @count are not looked at. */
+/* For @member, of which those after the first @count are not looked at; @tunables are set. */
 void fusion_monitor_init(struct fusion_monitor *mon, struct fusion_member *member,
 			 unsigned int count, const struct fusion_tunables *tunables);
 /* Before it is started: queue @work whenever a member has become unresponsive, or is stuck (pulse.h). */

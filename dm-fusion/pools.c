@@ -226,6 +226,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_scrub_init(pool);
 	fusion_rebuild_init(pool);
 	fusion_hang_init(pool);
+	fusion_tunables_default(&pool->reclaim.tunables);
 	fusion_monitor_init(&pool->monitor, pool->member, config->members,
 			    &pool->reclaim.tunables);
 	fusion_gates_init(&pool->gates);

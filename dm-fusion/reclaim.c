@@ -658,7 +658,6 @@ int fusion_reclaim_init(struct fusion_pool *pool)
 	struct fusion_reclaim *rc = &pool->reclaim;
 	unsigned int i;
 
-	fusion_tunables_default(&rc->tunables);
 	fusion_background_init(&rc->request, reclaim_request);
 	INIT_DELAYED_WORK(&rc->tick, reclaim_tick);
 	mutex_init(&rc->load_lock);

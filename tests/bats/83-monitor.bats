@@ -34,11 +34,14 @@ unstuck() {
 	wait_for 20 responsive "$1"
 }
 
-# A pool of one volume whose first block is replicated; its first replica is on $ssd.
+# A pool of one volume whose first block is replicated.
 replica() {
 	make_pool
 	volume 0 64 3
 	random_to 0 0 16
+}
+# Its first replica is on $ssd, alone there.
+apart() {
 	find_ssd 0
 	# ssd7 has the metadata, too; and others may have two members
 	while [ "$ssd" -eq 7 ] || [ $((ssd + 8)) -lt "$members" ]; do
@@ -47,10 +50,11 @@ replica() {
 		find_ssd 0
 	done
 }
-# The same, and one straggler makes a member unresponsive.
+# Both, and one straggler makes a member unresponsive.
 replicated() {
 	replica
 	one_straggler
+	apart
 }
 
 @test "new blocks go elsewhere while a member is unresponsive" {
@@ -207,6 +211,11 @@ computed() {
 }
 more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 
+@test "the window of a member of which nothing is known is the longest" {
+	make_pool
+	[ "$(message pulse | awk '{ print $10 }' | sort -u)" = 20000 ]
+}
+
 @test "a window sets itself by the member's own latency" {
 	make_pool
 	volume 0 64 3
@@ -268,6 +277,7 @@ look_while_reading() {
 
 @test "of one that is out nothing is told" {
 	replica
+	apart
 	random_to 0 16 1024
 	message set hang_ms 1000
 	log_mark
