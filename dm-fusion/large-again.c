@@ -127,7 +127,7 @@ static bool second_aim(struct second *s)
 			fusion_space_locate(&pool->space, fusion_place(s->id, s->slot[i].index),
 					    &member);
 		s->slot[i].m = &pool->member[member];
-		if (!fusion_member_out(s->slot[i].m) && fusion_member_stuck(s->slot[i].m, now))
+		if (fusion_member_stuck(s->slot[i].m, now))
 			return false;
 	}
 	return true;

@@ -228,10 +228,14 @@ static inline int fusion_member_burden(const struct fusion_member *m)
 		(unlikely(fusion_pulse_silent(&m->pulse)) ? FUSION_BURDEN_SILENT : 0);
 }
 
-/* Is what waits for @m at @now worth a second attempt elsewhere?  If it is not out.  Any context. */
+/*
+ * Is what waits for @m at @now worth a second attempt elsewhere?  If it is out nothing waits: that
+ * has been given up.  Any context.
+ */
 static inline bool fusion_member_stuck(const struct fusion_member *m, u64 now)
 {
-	return unlikely(READ_ONCE(m->pulse.unresponsive)) || fusion_pulse_stuck(&m->pulse, now);
+	return !fusion_member_out(m) &&
+		(unlikely(READ_ONCE(m->pulse.unresponsive)) || fusion_pulse_stuck(&m->pulse, now));
 }
 
 /*

@@ -307,7 +307,7 @@ u64 fusion_monitor_stuck(const struct fusion_monitor *mon)
 	unsigned int i;
 
 	for (i = 0; i < mon->count; i++)
-		if (!fusion_member_out(&mon->member[i]) && fusion_member_stuck(&mon->member[i], now))
+		if (fusion_member_stuck(&mon->member[i], now))
 			stuck |= 1ULL << i;
 	return stuck;
 }

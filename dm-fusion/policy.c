@@ -17,6 +17,7 @@
 
 /* Less than this a second is no load: timestamps, a journal's heartbeat. */
 #define IDLE_KIB		64
+/* And no load is more than this. */
 #define ANY_KIB			(~0ULL)
 
 void fusion_tunables_default(struct fusion_tunables *t)
@@ -59,6 +60,12 @@ u64 fusion_patch_limit(const struct fusion_tunables *t,
 		       const struct fusion_stock *s)
 {
 	return area_limit(s, t->patch_percent);
+}
+
+/* Where an area of at most @limit blocks begins to be made smaller. */
+static u64 area_soft(const struct fusion_tunables *t, u64 limit)
+{
+	return limit * t->soft_percent / 100;
 }
 
 u32 fusion_reserve_stripes(u32 stripes)
@@ -111,7 +118,7 @@ static enum fusion_effort area_effort(const struct fusion_tunables *t,
 		return FUSION_INSIST;
 	if (t->paused)
 		return FUSION_REST;
-	if (taken >= limit * t->soft_percent / 100 ||
+	if (taken >= area_soft(t, limit) ||
 	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
 	    (t->idle_ms && idle_ms >= t->idle_ms))
 		return FUSION_YIELD;
@@ -173,7 +180,7 @@ u32 fusion_victims_choose(unsigned int d, unsigned int max_live, u32 gain,
 /* So much more than load_kib as the way from the soft limit to the limit is longer than what is left of it. */
 static u64 area_load(const struct fusion_tunables *t, u64 taken, u64 limit)
 {
-	u64 soft = limit * t->soft_percent / 100, left;
+	u64 soft = area_soft(t, limit), left;
 
 	if (taken <= soft)
 		return t->load_kib;
