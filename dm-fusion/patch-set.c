@@ -8,6 +8,8 @@
 #include "patch-set.h"
 
 #define OPEN_PATCH_SETS		4
+/* At so many slots at most a draw looks; and on, while all are on members that are silent or worse. */
+#define LOOKS			FUSION_OPEN_SETS
 
 /* How many pages of each slot are drawn, behind the owners. */
 static u8 *set_fill(struct fusion_set *set)
@@ -92,12 +94,12 @@ static int find_room(const struct fusion_open *open, unsigned int d,
 	return -1;
 }
 
-/* Of two slots with room the less burdened; or of more, while members of these are silent or worse. */
+/* The first slot with room that nothing burdens, or the least burdened of LOOKS; see set.c. */
 static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			struct fusion_open *open, unsigned int pages,
 			struct room *room)
 {
-	int first, number, of_first, least, burden;
+	int first, number, of_first, least, burden, looks = 1;
 	struct room other;
 
 	first = find_room(open, class->d, open->next, pages, room);
@@ -107,7 +109,7 @@ static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 	of_first = fusion_set_burden(s, room->set, room->slot);
 	least = of_first;
 	/* after the last of them comes the first again */
-	for (number = first;;) {
+	for (number = first; least && (looks < LOOKS || least >= FUSION_BURDEN_SILENT); looks++) {
 		number = find_room(open, class->d, number + 1, pages, &other);
 		if (number == first)
 			break;
@@ -116,8 +118,6 @@ static bool choose_room(struct fusion_space *s, struct fusion_class *class,
 			least = burden;
 			*room = other;
 		}
-		if (likely(least < FUSION_BURDEN_SILENT))
-			break;
 	}
 	fusion_monitor_chose(s->monitor, of_first, least, true);
 	return true;

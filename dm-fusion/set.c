@@ -154,7 +154,11 @@ int fusion_set_burden(struct fusion_space *s, const struct fusion_set *set,
 	return burden;
 }
 
-/* The less burdened of the next two sets, or while members of these are silent or worse, of more. */
+/*
+ * The first of the sets from @first on whose next slot nothing burdens, or the least burdened: a write
+ * waits for the longest of the queues that it is sent to, so that of two sets both are mostly worse
+ * than of all.  When little is pending, that is the first.
+ */
 static unsigned int set_least(struct fusion_space *s, const struct fusion_open *open,
 			      unsigned int first, int *least)
 {
@@ -162,15 +166,13 @@ static unsigned int set_least(struct fusion_space *s, const struct fusion_open *
 	unsigned int n, j, chosen = first;
 
 	*least = of_first;
-	for (n = 1; n < open->count; n++) {
+	for (n = 1; n < open->count && *least; n++) {
 		j = (first + n) % open->count;
 		burden = fusion_set_burden(s, open->set[j], open->set[j]->drawn);
 		if (burden < *least) {
 			*least = burden;
 			chosen = j;
 		}
-		if (likely(*least < FUSION_BURDEN_SILENT))
-			break;
 	}
 	fusion_monitor_chose(s->monitor, of_first, *least, true);
 	return chosen;

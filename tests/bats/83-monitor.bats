@@ -57,6 +57,41 @@ replicated() {
 	apart
 }
 
+# ended_or_held PID: it has ended, or something else waits, too.
+ended_or_held() { ! kill -0 "$1" 2>/dev/null || held 2; }
+# new_blocks FIRST COUNT: written, one after the other.
+new_blocks() {
+	exec dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none
+}
+
+@test "of the open sets a write takes one on whose members nothing is pending" {
+	members=13 monitor=off
+	# its records would be sent there, too
+	no_journal
+	replica
+	apart
+	# nothing that has been written is moved
+	message set limit_percent 100
+	second=0
+	for ((at = 1; at < 800; at += 20)); do
+		# those that were passed over have their turn
+		new_blocks $at 16 3>&- &
+		wait $!
+		# and no commit flushes that SSD, which would be held, too
+		sync /dev/mapper/t-v0
+		before=$(ios "$ssd")
+		write_held "$ssd"
+		wait_for 20 held 1
+		new_blocks $((at + 16)) 4 3>&- &
+		wait_for 20 ended_or_held $!
+		hand message "ssd$ssd" release
+		wait "$writer" $!
+		[ "$(ios "$ssd")" -eq $((before + 1)) ] || second=$((second + 1))
+	done
+	# eight sets hardly ever all have their turn there, one time in 6000; two of them, one time in 10
+	[ $second -le 1 ]
+}
+
 @test "new blocks go elsewhere while a member is unresponsive" {
 	# a band has enough stripes without one of them
 	members=13
