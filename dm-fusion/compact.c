@@ -228,7 +228,8 @@ static void victims_judge(struct fusion_victims *victims)
 		victims->of[class->index].vain = 0;
 	} else if (!READ_ONCE(victims->crossed)) {
 		victims->of[class->index].since = 0;
-		if (victims->count && ++victims->of[class->index].vain >= VAIN_MAX)
+		/* those that nobody tried to move, for want of a stripe, tell nothing */
+		if (victims->next && ++victims->of[class->index].vain >= VAIN_MAX)
 			victims->of[class->index].rest = now + REST;
 	} else {
 		victims->of[class->index].rest = now + REST;

@@ -504,9 +504,13 @@ freed() { [ "$(space free)" -ge "$1" ]; }
 		blkdiscard -f -o $at -l 65536 /dev/mapper/t-v0
 	done
 	flush
+	dm remove t-v1
 	timeout 30 dmsetup message "$pool" 0 convert
 	[ "$(counter compacted)" -eq 0 ]
-	dm remove t-v1
+	# that there was no place for them, however often, does not put off what comes when there is
+	for ((i = 0; i < 20; i++)); do
+		message convert
+	done
 	message delete_volume 1
 	message convert
 	[ "$(counter compacted)" -gt 0 ]
