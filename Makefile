@@ -9,6 +9,8 @@ help:
 	@echo '  setup     install what the rest needs (as root)'
 	@echo '  modules   build the kernel modules into build/<series>/, KERNELS="$(KERNELS)"'
 	@echo '  tools     build the tools into build/tools/'
+	@echo '  install   put the tools, and what starts pools at boot, below DESTDIR'
+	@echo '  uninstall  take them away'
 	@echo '  unit      run the unit tests'
 	@echo '  test      set up, build, and run the tests, in virtual machines'
 	@echo '  test-full the same, and all of them on each kernel'
@@ -28,6 +30,26 @@ modules:
 
 tools:
 	tests/vm/tools
+
+# Where Debian has them.
+SBINDIR ?= /usr/sbin
+UDEVDIR ?= /lib/udev/rules.d
+UNITDIR ?= /lib/systemd/system
+units := fusion.service fusion-start@.service fusion-last-resort@.service fusion-last-resort@.timer
+# Offline metadata tools, under the names that those of other targets have, too.
+aliases := fusion_check fusion_dump fusion_restore fusion_repair
+
+install: tools
+	install -D -t $(DESTDIR)$(SBINDIR) build/tools/fusion
+	for name in $(aliases); do ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; done
+	install -d $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(UNITDIR)
+	sed 's|@SBINDIR@|$(SBINDIR)|' udev/64-fusion.rules >$(DESTDIR)$(UDEVDIR)/64-fusion.rules
+	for unit in $(units); do sed 's|@SBINDIR@|$(SBINDIR)|' systemd/$$unit >$(DESTDIR)$(UNITDIR)/$$unit || exit; done
+
+uninstall:
+	cd $(DESTDIR)$(SBINDIR) && rm -f fusion $(aliases)
+	rm -f $(DESTDIR)$(UDEVDIR)/64-fusion.rules
+	cd $(DESTDIR)$(UNITDIR) && rm -f $(units)
 
 unit:
 	$(MAKE) -C tests/unit
@@ -61,4 +83,4 @@ figures:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools unit test test-full test-debug test-power lint demo bench figures clean
+.PHONY: help setup modules tools install uninstall unit test test-full test-debug test-power lint demo bench figures clean

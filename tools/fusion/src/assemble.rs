@@ -80,6 +80,27 @@ impl FoundPool {
             .collect()
     }
 
+    /// Those that were used last and are not there.
+    pub fn awaited(&self) -> Vec<u16> {
+        let (settled, _) = self.settle();
+        let record = settled.record();
+        let mut missing = settled.missing();
+        missing.retain(|&index| Record::state(record, index.into()).is_used());
+        missing
+    }
+
+    /// All are there that were used last, and fit together.
+    pub fn is_complete(&self) -> bool {
+        let metadata = || {
+            let slices = self
+                .members
+                .first()
+                .is_some_and(|member| member.label.legs != 0);
+            slices || self.superblock.is_some()
+        };
+        self.awaited().is_empty() && metadata() && self.assemble(false).is_ok()
+    }
+
     /// Which of the members' records counts for all of them.
     pub fn record(&self) -> Option<&Record> {
         let mut records: Vec<Option<&Record>> =
@@ -367,7 +388,7 @@ fn leg_of<'a>(
 }
 
 /// "its members 2, 6"; None if none is missing.
-fn lacks(missing: &[u16]) -> Option<String> {
+pub fn lacks(missing: &[u16]) -> Option<String> {
     let indexes: Vec<String> = missing.iter().map(ToString::to_string).collect();
     match missing.len() {
         0 => None,

@@ -11,6 +11,7 @@ use fusion_format::{MAX_BLOCK_SECTORS, MIN_BLOCK_SECTORS, SECTOR_BYTES, name_is_
 
 use crate::settings::{self, Setting};
 use crate::size;
+use crate::start::When;
 
 /// Manage dm-fusion pools and volumes
 #[derive(Debug, Parser)]
@@ -99,6 +100,9 @@ pub enum Command {
         /// Devices to look at [default: all]
         #[arg(value_name = "DEV")]
         devices: Vec<PathBuf>,
+        /// Print what udev's rules are to know of this device
+        #[arg(long, value_name = "DEV", conflicts_with_all = ["devices", "json"])]
+        udev: Option<PathBuf>,
     },
 }
 
@@ -151,6 +155,10 @@ pub enum PoolCommand {
         /// there, or more are missing than it can do without
         #[arg(long)]
         force: bool,
+        /// Start it as udev's rules do: not if it runs, or was stopped; and when all members are
+        /// there, or without those that are missing
+        #[arg(long, value_name = "WHEN", conflicts_with = "force")]
+        automatic: Option<When>,
     },
     /// Stop a pool; refused while a volume is in use
     Stop(OneOrAll),

@@ -5,12 +5,13 @@
 //! devicemapper crate's cookies); without it the nodes are made here, so that
 //! /dev/mapper/NAME exists on return either way.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid, errors};
 
 use crate::devno::DevNo;
 use crate::kmsg::KernelLog;
 use crate::nodes;
+use crate::sysfs;
 
 /// What udev's rules may do with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,20 +277,12 @@ fn describe(what: &str, error: &DmError, log: Option<KernelLog>) -> anyhow::Erro
 /// The names of devices in /sys are those of the kernel, `dm-3`; this is what
 /// device-mapper calls it, if it is one.
 pub fn name_of(kernel_name: &str) -> Option<String> {
-    let path = format!("/sys/class/block/{kernel_name}/dm/name");
-    let name = std::fs::read_to_string(path).ok()?;
-    Some(name.trim_end().to_owned())
+    sysfs::attribute(kernel_name, "dm/name")
 }
 
 /// The path under which a user knows the block device of these numbers.
 pub fn path_of(dev: DevNo) -> Result<String> {
-    let link = format!("/sys/dev/block/{dev}");
-    let target =
-        std::fs::read_link(&link).with_context(|| format!("there is no block device {dev}"))?;
-    let kernel_name = target
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let kernel_name = sysfs::name_of(dev)?;
     Ok(match name_of(&kernel_name) {
         Some(name) => format!("/dev/mapper/{name}"),
         None => format!("/dev/{}", kernel_name.replace('!', "/")),

@@ -41,9 +41,12 @@ mod size;
 mod slices;
 mod start;
 mod status;
+mod stopped;
+mod sysfs;
 #[cfg(test)]
 mod testing;
 mod top;
+mod udev;
 mod usage;
 mod volumes;
 
@@ -73,7 +76,10 @@ fn main() -> ExitCode {
         Command::Repair(args) => commands::metadata::repair(&args, json),
         Command::Top(args) => commands::top::run(&args, json),
         Command::Table(args) => commands::table::run(&args, json),
-        Command::Scan { devices } => commands::scan::run(&devices, json),
+        Command::Scan {
+            udev: Some(device), ..
+        } => commands::scan::udev(&device),
+        Command::Scan { devices, .. } => commands::scan::run(&devices, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -44,6 +44,9 @@ pub fn rmeta_name(pool: &str, leg: usize) -> String {
     format!("{pool}_fmeta_rmeta_{leg}")
 }
 
+/// And its number, in a volume's uuid.
+pub const VOLUME_PART: &str = "volume-";
+
 pub fn volume_name(pool: &str, volume: &str) -> String {
     format!("{pool}-{volume}")
 }

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::assemble::Assembled;
 use crate::dm::{Spec, Visibility};
 use crate::names::{
-    METADATA_TARGET, POOL_TARGET, VOLUME_TARGET, dm_path, dm_uuid, image_name, metadata_name,
-    pool_dm_uuid, rmeta_name, volume_name,
+    METADATA_TARGET, POOL_TARGET, VOLUME_PART, VOLUME_TARGET, dm_path, dm_uuid, image_name,
+    metadata_name, pool_dm_uuid, rmeta_name, volume_name,
 };
 use crate::place::MetadataDevice;
 use crate::status::Volume;
@@ -143,7 +143,7 @@ pub fn pool(pool: &Assembled) -> Spec {
 pub fn volume(pool_name: &str, pool_uuid: Uuid, volume: &Volume) -> Spec {
     Spec {
         name: volume_name(pool_name, &volume.name),
-        uuid: dm_uuid(pool_uuid, &format!("volume-{}", volume.id)),
+        uuid: dm_uuid(pool_uuid, &format!("{VOLUME_PART}{}", volume.id)),
         visibility: Visibility::Public,
         sectors: volume.sectors,
         target: VOLUME_TARGET,

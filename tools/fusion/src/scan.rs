@@ -17,8 +17,7 @@ use crate::dm;
 use crate::member::{self, Found, Reading};
 use crate::mirror::RaidSuper;
 use crate::names::UUID_PREFIX;
-
-const BLOCK_CLASS: &str = "/sys/class/block";
+use crate::sysfs;
 
 /// What the block devices of this machine carry.
 #[derive(Default)]
@@ -161,14 +160,8 @@ impl Scan {
 
 /// All block devices that can be read now and are no part of a running pool.
 fn candidates() -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(BLOCK_CLASS) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| is_candidate(name))
-        .collect();
+    let mut names = sysfs::names();
+    names.retain(|name| is_candidate(name));
     names.sort_by_key(|name| (name.len(), name.clone()));
     names
         .iter()
@@ -180,11 +173,7 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 fn is_candidate(name: &str) -> bool {
-    let attribute = |attribute: &str| {
-        fs::read_to_string(format!("{BLOCK_CLASS}/{name}/{attribute}"))
-            .map(|text| text.trim().to_owned())
-            .unwrap_or_default()
-    };
+    let attribute = |attribute| sysfs::attribute(name, attribute).unwrap_or_default();
     let sectors: u64 = attribute("size").parse().unwrap_or(0);
     // A suspended device would block the scan.
     sectors * SECTOR_BYTES > fusion_format::label::LABEL_AREA_BYTES

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
-use crate::assemble::{Assembled, FoundMember};
+use crate::assemble::{Assembled, FoundMember, lacks};
 use crate::devno::DevNo;
 use crate::dm::{Dm, Spec, Visibility};
 use crate::interrupt;
@@ -18,7 +19,16 @@ use crate::plan;
 use crate::running::{self, Running};
 use crate::scan::{self, Scan};
 use crate::status::{Mode, Volume};
+use crate::stopped;
 use crate::usage;
+
+/// When a pool is started by itself: when all members are there that were used last, or those that
+/// it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    Complete,
+    Degraded,
+}
 
 /// Devices that were made; unless kept, they are removed in reverse order.
 pub struct Made<'a> {
@@ -196,10 +206,38 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
     bring_up(dm, &pool, metadata.as_ref(), force)
         .with_context(|| format!("pool {} was not started", pool.name))?
         .keep();
+    stopped::clear(pool.uuid);
     if let Some(missing) = pool.lacks() {
         output::notes(&[format!("pool {} is started without {missing}", pool.name)]);
     }
     running::need(dm, &pool.name)
+}
+
+/// Starts a pool that nobody has asked for: only if it does not run, and was not stopped, and as
+/// `when` says. None, with the reason: it is not started.
+pub fn start_automatically(
+    dm: &Dm,
+    scan: &Scan,
+    key: &str,
+    when: When,
+) -> Result<Result<Running, String>> {
+    if running::find(dm, key)?.is_some() {
+        return Ok(Err("it is running".into()));
+    }
+    let found = scan.find(key)?;
+    if stopped::is(found.uuid) {
+        return Ok(Err(
+            "it was stopped: start it with 'fusion pool start'".into()
+        ));
+    }
+    if when == When::Complete && !found.is_complete() {
+        let awaited = lacks(&found.awaited());
+        return Ok(Err(match awaited {
+            Some(awaited) => format!("it waits for {awaited}"),
+            None => "it is not complete".into(),
+        }));
+    }
+    start(dm, scan, key, false).map(Ok)
 }
 
 /// Why a device is not used.

@@ -14,13 +14,19 @@ use crate::output::{self, Table};
 use crate::report::{PoolReport, PoolSummary};
 use crate::running::{self, Running};
 use crate::settings::{self, Setting};
-use crate::{ask, interrupt, scan, size, start};
+use crate::start::When;
+use crate::{ask, interrupt, scan, size, start, stopped};
 
 pub fn run(command: PoolCommand, json: bool) -> Result<()> {
     let dm = Dm::open()?;
     match command {
         PoolCommand::Create(args) => create(&dm, args, json),
-        PoolCommand::Start { which, force } => start(&dm, &which, force, json),
+        PoolCommand::Start {
+            which,
+            force: _,
+            automatic: Some(when),
+        } => start_automatically(&dm, &which, when, json),
+        PoolCommand::Start { which, force, .. } => start(&dm, &which, force, json),
         PoolCommand::Stop(which) => stop(&dm, &which, json),
         PoolCommand::Status { name } => status(&dm, name.as_deref(), json),
         PoolCommand::List => list(&dm, json),
@@ -113,9 +119,40 @@ fn answer_all(dm: &Dm, pools: &[Running], json: bool) -> Result<()> {
     output::json(&reports)
 }
 
+fn start_automatically(dm: &Dm, which: &OneOrAll, when: When, json: bool) -> Result<()> {
+    let _lock = Lock::take()?;
+    interrupt::defer();
+    let scan = scan::scan(&[])?;
+    let keys: Vec<String> = match &which.name {
+        Some(name) => vec![name.clone()],
+        None => scan
+            .known_pools()
+            .map(|pool| pool.uuid.to_string())
+            .collect(),
+    };
+    let mut started = Vec::new();
+    let mut errors = Vec::new();
+    for key in keys {
+        match start::start_automatically(dm, &scan, &key, when) {
+            Ok(Ok(pool)) => started.push(pool),
+            Ok(Err(reason)) => output::notes(&[format!("pool {key} is not started: {reason}")]),
+            Err(error) => errors.push(format!("{error:#}")),
+        }
+    }
+    answer_all(dm, &started, json)?;
+    all_well(&errors)
+}
+
+/// Stops it for as long as nobody says otherwise.
+fn stop_by_hand(dm: &Dm, pool: &Running) -> Result<()> {
+    // First: events of its members come as soon as it has let them go.
+    stopped::mark(pool.uuid);
+    start::stop(dm, pool).inspect_err(|_| stopped::clear(pool.uuid))
+}
+
 fn stop(dm: &Dm, which: &OneOrAll, json: bool) -> Result<()> {
     let _lock = Lock::take()?;
-    let stopped = |pool: &Running| {
+    let answer = |pool: &Running| {
         serde_json::json!({
             "name": pool.name, "uuid": pool.uuid, "stopped": true,
         })
@@ -135,9 +172,9 @@ fn stop(dm: &Dm, which: &OneOrAll, json: bool) -> Result<()> {
             }
             bail!("pool {name} is not running (fusion pool list shows the pools there are)");
         };
-        start::stop(dm, &pool)?;
+        stop_by_hand(dm, &pool)?;
         if json {
-            return output::json(&stopped(&pool));
+            return output::json(&answer(&pool));
         }
         output::line(&format!("pool {} is stopped", pool.name));
         return Ok(());
@@ -145,12 +182,12 @@ fn stop(dm: &Dm, which: &OneOrAll, json: bool) -> Result<()> {
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for pool in running::all(dm)? {
-        match start::stop(dm, &pool) {
+        match stop_by_hand(dm, &pool) {
             Ok(()) => {
                 if !json {
                     output::line(&format!("pool {} is stopped", pool.name));
                 }
-                done.push(stopped(&pool));
+                done.push(answer(&pool));
             }
             Err(error) => errors.push(format!("{error:#}")),
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::output::{self, Table};
 use crate::report::ScanReport;
-use crate::{scan, size};
+use crate::{scan, size, udev};
 
 pub fn run(devices: &[PathBuf], json: bool) -> Result<()> {
     let report = ScanReport::new(&scan::scan(devices)?);
@@ -30,6 +30,13 @@ pub fn run(devices: &[PathBuf], json: bool) -> Result<()> {
     table.print();
     for device in report.invalid {
         output::notes(&[format!("{} {}", device.device, device.problem)]);
+    }
+    Ok(())
+}
+
+pub fn udev(device: &Path) -> Result<()> {
+    for (name, value) in udev::properties(device)? {
+        output::line(&format!("{name}={value}"));
     }
     Ok(())
 }
