@@ -9,7 +9,7 @@ help:
 	@echo '  setup     install what the rest needs (as root)'
 	@echo '  modules   build the kernel modules into build/<series>/, KERNELS="$(KERNELS)"'
 	@echo '  tools     build the tools into build/tools/'
-	@echo '  install   put the tools, and what starts pools at boot, below DESTDIR'
+	@echo '  install   put tools, units, rules, and the source of the module, below DESTDIR'
 	@echo '  uninstall  take them away'
 	@echo '  unit      run the unit tests'
 	@echo '  test      set up, build, and run the tests, in virtual machines'
@@ -31,25 +31,47 @@ modules:
 tools:
 	tests/vm/tools
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' tools/Cargo.toml)
+
 # Where Debian has them.
 SBINDIR ?= /usr/sbin
+MANDIR ?= /usr/share/man
 UDEVDIR ?= /lib/udev/rules.d
 UNITDIR ?= /lib/systemd/system
+DKMSDIR ?= /usr/src/dm-fusion-$(VERSION)
 units := fusion.service fusion-start@.service fusion-last-resort@.service fusion-last-resort@.timer
 # Offline metadata tools, under the names that those of other targets have, too.
 aliases := fusion_check fusion_dump fusion_restore fusion_repair
 
-install: tools
+install: install-tools install-dkms
+
+build/man/fusion.8: docs/fusion.8.rst
+	mkdir -p build/man
+	rst2man --strict $< $@
+
+install-tools: tools build/man/fusion.8
 	install -D -t $(DESTDIR)$(SBINDIR) build/tools/fusion
-	for name in $(aliases); do ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; done
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 build/man/fusion.8
+	for name in $(aliases); do \
+		ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; \
+		echo .so man8/fusion.8 >$(DESTDIR)$(MANDIR)/man8/$$name.8; \
+	done
 	install -d $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(UNITDIR)
 	sed 's|@SBINDIR@|$(SBINDIR)|' udev/64-fusion.rules >$(DESTDIR)$(UDEVDIR)/64-fusion.rules
 	for unit in $(units); do sed 's|@SBINDIR@|$(SBINDIR)|' systemd/$$unit >$(DESTDIR)$(UNITDIR)/$$unit || exit; done
 
+# The module's source, where DKMS builds it for each kernel: "dkms install dm-fusion/VERSION".
+install-dkms:
+	install -D -m 644 -t $(DESTDIR)$(DKMSDIR) dm-fusion/*.[ch] dm-fusion/Kbuild COPYING
+	install -t $(DESTDIR)$(DKMSDIR) dm-fusion/*.sh
+	sed 's|@VERSION@|$(VERSION)|' dm-fusion/dkms.conf.in >$(DESTDIR)$(DKMSDIR)/dkms.conf
+
 uninstall:
 	cd $(DESTDIR)$(SBINDIR) && rm -f fusion $(aliases)
+	cd $(DESTDIR)$(MANDIR)/man8 && rm -f $(addsuffix .8,fusion $(aliases))
 	rm -f $(DESTDIR)$(UDEVDIR)/64-fusion.rules
 	cd $(DESTDIR)$(UNITDIR) && rm -f $(units)
+	rm -rf $(DESTDIR)$(DKMSDIR)
 
 unit:
 	$(MAKE) -C tests/unit
@@ -83,4 +105,4 @@ figures:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools install uninstall unit test test-full test-debug test-power lint demo bench figures clean
+.PHONY: help setup modules tools install install-tools install-dkms uninstall unit test test-full test-debug test-power lint demo bench figures clean

@@ -30,3 +30,38 @@ files() { (cd "$BATS_TEST_TMPDIR/to" && find . -type f -o -type l); }
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
 }
+
+@test "packages are built, and lintian has nothing to say" {
+	copy=$BATS_TEST_TMPDIR/dm-fusion
+	mkdir "$copy"
+	git -C "$root" ls-files -co --exclude-standard | rsync -a --files-from=- "$root" "$copy"
+	(cd "$copy" && dpkg-buildpackage -us -uc -rfakeroot >"$BATS_TEST_TMPDIR/log" 2>&1) || {
+		tail -n 30 "$BATS_TEST_TMPDIR/log"
+		return 1
+	}
+	run lintian --allow-root "$BATS_TEST_TMPDIR"/*.changes
+	echo "$output"
+	[ "$status" -eq 0 ]
+	if grep '^[EW]:' <<<"$output"; then false; fi
+	# the module's source is whole: what is there is what a build by hand has
+	dpkg-deb -x "$BATS_TEST_TMPDIR"/dm-fusion-dkms_*.deb "$BATS_TEST_TMPDIR/to"
+	diff -r --exclude=COPYING --exclude=dkms.conf --exclude=dkms.conf.in --exclude=compat-generated.h \
+		"$root/dm-fusion" "$BATS_TEST_TMPDIR"/to/usr/src/dm-fusion-*
+}
+
+@test "headers of dm-persistent-data are those of exactly the kernel, or none" {
+	kdir=$BATS_TEST_TMPDIR/kdir
+	headers=$root/dm-fusion/md-headers.sh
+	mkdir -p "$kdir/include/generated"
+	run "$headers" "$kdir" "$BATS_TEST_TMPDIR/md"
+	[ "$status" -eq 1 ]
+	[[ $output == *"$kdir is no source tree, and of no Debian kernel"* ]]
+	echo '#define LINUX_PACKAGE_ID " Debian 6.1.1-7"' >"$kdir/include/generated/package.h"
+	run "$headers" "$kdir" "$BATS_TEST_TMPDIR/md"
+	[ "$status" -eq 1 ]
+	[[ $output == *"the kernel is of version 6.1.1-7, and linux-source-6.1 is "*": install that of version 6.1.1-7"* ]]
+	# a kernel that was built by hand
+	mkdir -p "$kdir/drivers/md/persistent-data"
+	: >"$kdir/drivers/md/persistent-data/dm-btree.h"
+	[ "$("$headers" "$kdir" "$BATS_TEST_TMPDIR/md")" = "$(cd "$kdir/drivers/md" && pwd -P)" ]
+}
