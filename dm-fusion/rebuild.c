@@ -117,15 +117,16 @@ static int rebuild_left(struct fusion_rebuild_batch *b, unsigned int *vain)
 
 static void rebuild_complain(struct fusion_pool *pool, int r)
 {
-	const char *why = r == -ENOMEM ? "memory is short" : r == -EIO ?
+	bool asked = atomic_read(&pool->rebuild.asked);
+	/* by itself it goes on when they are converted, or not written to */
+	const char *why = r == -EBUSY && !asked ? NULL : r == -ENOMEM ? "memory is short" : r == -EIO ?
 		"too much else cannot be read to compute all that was on members that are out" :
 		r == -EBUSY ? "some blocks are being written to all the time: try again when they are not" :
 		r == -ENOSPC ? "the space for spares is not enough for all members that are out: replace them, or bring them back" :
 		NULL;
 
 	/* not again and again by itself */
-	if (why && fusion_pool_writable(pool) &&
-	    (r != pool->rebuild.error || atomic_read(&pool->rebuild.asked)))
+	if (why && fusion_pool_writable(pool) && (r != pool->rebuild.error || asked))
 		DMERR("%s: not all could be rebuilt: %s", fusion_pool_name(pool), why);
 	pool->rebuild.error = r;
 }

@@ -194,6 +194,21 @@ rebuilt_all() { [ "$(counter degraded)" -eq 0 ]; }
 	all_there "${others[@]}"
 }
 
+@test "replicas that it leaves to conversion are nothing that a rebuild by itself complains of" {
+	make_pool
+	volume 0 8
+	random_to 0 0 64
+	message set age_s 3600
+	message set idle_ms 3600000
+	message set paused 0
+	message fail 2
+	stays $((5 * slow)) log_has "not all could be rebuilt"
+	[ "$(counter degraded)" -eq 1 ]
+	message rebuild
+	rebuilt_all
+	log_lacks "not all could be rebuilt"
+}
+
 # As $pid, until the first slot is written, or the first commit's flush, or its transaction, or a
 # slot of the second.  (dmsetup status would wait for that commit.)
 rebuild_to_write() {
