@@ -499,8 +499,6 @@ find_held() {
 }
 some_failed() { [[ "$(states)" = *f* ]]; }
 
-is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
-
 @test "an SSD fails and returns while what belongs there is being written" {
 	raid_volume 64
 	message fail 5
@@ -510,13 +508,14 @@ is_read_from() { [ "$(sectors read "$1")" -gt "$before" ]; }
 	# half of the stripes are read from it, one after the other: 64 ms each
 	hand message ssd3 time 0 0 1 1000
 	message set rebuild_kib 0
-	before=$(sectors read 3)
+	hand message ssd3 hold reads
 	message rebuild 3>&- &
 	pid=$!
-	wait_for 60 is_read_from 3
+	wait_for 60 held 1
 	# none of it is recorded yet
 	[ "$(counter rebuilt)" -eq 0 ]
 	message fail 5
+	hand message ssd3 release
 	message replace 5
 	ssd_time off
 	wait $pid || echo "rebuild ended with $?"
