@@ -15,6 +15,7 @@ help:
 	@echo '  test      set up, build, and run the tests, in virtual machines'
 	@echo '  test-full the same, and all of them on each kernel'
 	@echo '  test-debug  all that runs in virtual machines, on a debug kernel: a night'
+	@echo '  test-boot  boot a Debian machine with our packages and a pool in use'
 	@echo '  test-power  cut the power a thousand times, in virtual machines; CUTS, SEED'
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
@@ -85,6 +86,10 @@ test-full:
 test-debug:
 	tests/all --debug
 
+test-boot:
+	tests/setup
+	bats --timing tests/boot/boot.bats
+
 test-power:
 	tests/power --cuts $(or $(CUTS),1000) --seed $(or $(SEED),1)
 
@@ -105,4 +110,4 @@ figures:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools install install-tools install-dkms uninstall unit test test-full test-debug test-power lint demo bench figures clean
+.PHONY: help setup modules tools install install-tools install-dkms uninstall unit test test-full test-debug test-boot test-power lint demo bench figures clean
