@@ -58,7 +58,7 @@ replicated() {
 }
 
 # ended_or_held PID: it has ended, or something else waits, too.
-ended_or_held() { ! kill -0 "$1" 2>/dev/null || held 2; }
+ended_or_held() { ended "$1" || held 2; }
 # new_blocks FIRST COUNT: written, one after the other.
 new_blocks() {
 	exec dd if=/dev/zero of=/dev/mapper/t-v0 bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none

@@ -214,7 +214,7 @@ pub fn start(dm: &Dm, scan: &Scan, key: &str, force: bool) -> Result<Running> {
 }
 
 /// Starts a pool that nobody has asked for: only if it does not run, and was not stopped, and as
-/// `when` says. None, with the reason: it is not started.
+/// `when` says. The inner error is the reason why it is not started.
 pub fn start_automatically(
     dm: &Dm,
     scan: &Scan,

@@ -16,7 +16,7 @@ use crate::block::BlockDevice;
 use crate::dm;
 use crate::member::{self, Found, Reading};
 use crate::names;
-use crate::scan::{self, Scan};
+use crate::scan;
 use crate::stopped;
 use crate::sysfs;
 
@@ -64,8 +64,7 @@ pub fn properties(path: &Path) -> Result<Properties> {
     let Reading::Found(found) = member::read(&device)? else {
         return Ok(Vec::new());
     };
-    let state = state_of(found.label.pool_uuid, &scan::scan(&[])?);
-    Ok(of_member(&found, state))
+    Ok(of_member(&found, state_of(found.label.pool_uuid)?))
 }
 
 fn of_volume(name: &str, part: &str, pool: Option<&str>) -> Properties {
@@ -103,17 +102,17 @@ fn of_member(found: &Found, state: State) -> Properties {
     ]
 }
 
-fn state_of(uuid: Uuid, scan: &Scan) -> State {
+/// Looks at other devices only if that is to decide on a start.
+fn state_of(uuid: Uuid) -> Result<State> {
     if running(uuid).is_some() {
-        State::Running
-    } else if stopped::is(uuid) {
-        State::Stopped
-    } else {
-        scan.pools
-            .iter()
-            .find(|pool| pool.uuid == uuid)
-            .map_or(State::Incomplete, state_of_stopped)
+        return Ok(State::Running);
     }
+    if stopped::is(uuid) {
+        return Ok(State::Stopped);
+    }
+    let scan = scan::scan(&[])?;
+    let found = scan.pools.iter().find(|pool| pool.uuid == uuid);
+    Ok(found.map_or(State::Incomplete, state_of_stopped))
 }
 
 fn state_of_stopped(pool: &FoundPool) -> State {
