@@ -69,17 +69,61 @@ a_bit_of_all() {
 	parity_fits
 }
 
+# Each page has two SSDs, or one in a stripe that one may fail of: three lose what their pairs do.
 @test "what is lost is answered with an error, and nothing else is" {
 	raid_volume 4
 	a_bit_of_all
+	lost_by_pairs=
+	for pair in "1 4" "1 6" "4 6"; do
+		# shellcheck disable=SC2086
+		failing reads $pair
+		read_what_can_be
+		lost_by_pairs+=" $lost_pages"
+	done
 	failing reads 1 4 6
 	read_what_can_be
-	# of 1024 pages three of eight are there; of these some can be computed
 	[ "$lost" -gt 0 ]
-	[ "$lost" -lt 340 ]
+	[ "$lost_pages" = "$(tr ' ' '\n' <<<"$lost_by_pairs" | sed /^$/d | sort -nu | paste -sd ' ')" ]
 	failing reads
 	as_written
 	parity_fits
+}
+
+# Of the stripe of the first blocks two SSDs fail, of others none, one, two or three.
+@test "of stripes only the blocks are lost that are on two or more that fail" {
+	raid_volume 4
+	in_stripes
+	for ((b = 0; b < 24; b++)); do
+		find_ssd $((b * 16))
+		home[b]=$ssd
+	done
+	for ((b = 0; b < 24; b += 3)); do
+		find_others $((b * 16)) "${home[b]}"
+		stripe[b / 3]="${home[b]} $others"
+	done
+	failing_ssds="${home[0]} ${home[1]}"
+	for ssd in {0..7}; do
+		if [[ " ${stripe[0]} " != *" $ssd "* ]]; then
+			failing_ssds+=" $ssd"
+			break
+		fi
+	done
+	expected=
+	for ((b = 0; b < 24; b++)); do
+		dead_there=0
+		for ssd in ${stripe[b / 3]}; do
+			if [[ " $failing_ssds " == *" $ssd "* ]]; then dead_there=$((dead_there + 1)); fi
+		done
+		if [[ $dead_there -gt 1 && " $failing_ssds " == *" ${home[b]} "* ]]; then
+			expected+=" $(seq -s ' ' $((b * 16)) $((b * 16 + 15)))"
+		fi
+	done
+	# shellcheck disable=SC2086
+	failing reads $failing_ssds
+	read_what_can_be
+	[ "$(tr ' ' '\n' <<<"$lost_pages" | awk '$1 < 24 * 16' | paste -sd ' ')" = "${expected# }" ]
+	failing reads
+	as_written
 }
 
 # Of replicas any may be read.

@@ -148,19 +148,38 @@ read_what_can_be() {
 # Each three blocks in a row are in one stripe.
 in_stripes() { dd if="$model" of=/dev/mapper/t-v0 bs=192k count=21 oflag=direct iflag=fullblock status=none; }
 
-# find_ssd PAGE: the SSD that this page of t-v0 is read from, in $ssd.
-find_ssd() {
-	local held pid
-	udevadm settle
-	hold reads
+# ssds_read PAGE SSDS: those that hold reads and are asked for this page of t-v0, so many at once, in
+# $asked; none holds any then.
+ssds_read() {
+	local status pid
 	dd if=/dev/mapper/t-v0 of=/dev/null bs=4k count=1 skip="$1" iflag=direct status=none 3>&- &
 	pid=$!
-	wait_for 20 held 1
-	held=$(dmsetup status "${ssds[@]}")
+	wait_for 20 held "$2"
+	status=$(dmsetup status "${ssds[@]}")
 	release
 	wait $pid
-	ssd=$(sed -n 's/^ssd\([0-9]*\): .* 1$/\1/p' <<<"$held")
+	asked=$(sed -n 's/^ssd\([0-9]*\): .* 1$/\1/p' <<<"$status" | paste -sd ' ')
+}
+# find_ssd PAGE: the SSD that it is read from, in $ssd.
+find_ssd() {
+	udevadm settle
+	hold reads
+	ssds_read "$1" 1
+	ssd=$asked
 	[[ $ssd =~ ^[0-7]$ ]]
+}
+# find_others PAGE SSD: the three that it is computed from where this one cannot read it, in $others.
+find_others() {
+	local i
+	udevadm settle
+	failing reads "$2"
+	for i in {0..7}; do
+		[ "$i" -eq "$2" ] || hand message "ssd$i" hold reads
+	done
+	ssds_read "$1" 3
+	failing reads
+	others=$asked
+	[[ $others =~ ^[0-7]\ [0-7]\ [0-7]$ ]]
 }
 
 # But not the one with the metadata.
