@@ -15,7 +15,7 @@ help:
 	@echo '  test      set up, build, and run the tests, in virtual machines'
 	@echo '  test-full the same, and all of them on each kernel'
 	@echo '  test-debug  all that runs in virtual machines, on a debug kernel: a night'
-	@echo '  test-boot  boot a Debian machine with our packages and a pool in use'
+	@echo '  test-boot  of these the ones that boot a Debian machine with our packages'
 	@echo '  test-power  cut the power a thousand times, in virtual machines; CUTS, SEED'
 	@echo '  lint      run every check of style and of static analysis'
 	@echo '  demo      show a pool at work, in a virtual machine'
@@ -40,9 +40,18 @@ MANDIR ?= /usr/share/man
 UDEVDIR ?= /lib/udev/rules.d
 UNITDIR ?= /lib/systemd/system
 DKMSDIR ?= /usr/src/dm-fusion-$(VERSION)
+INITRAMFSDIR ?= /usr/share/initramfs-tools
+DRACUTDIR ?= /usr/lib/dracut/modules.d/90fusion
 units := fusion.service fusion-start@.service fusion-last-resort@.service fusion-last-resort@.timer
 # Offline metadata tools, under the names that those of other targets have, too.
 aliases := fusion_check fusion_dump fusion_restore fusion_repair
+
+# fill MODE,FILE,TO: install it, with the directories filled in.
+define fill
+install -D -m $(1) $(2) $(DESTDIR)$(3)
+	sed -i -e 's|@SBINDIR@|$(SBINDIR)|' -e 's|@UDEVDIR@|$(UDEVDIR)|' $(DESTDIR)$(3)
+	
+endef
 
 install: install-tools install-dkms
 
@@ -57,9 +66,11 @@ install-tools: tools build/man/fusion.8
 		ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; \
 		echo .so man8/fusion.8 >$(DESTDIR)$(MANDIR)/man8/$$name.8; \
 	done
-	install -d $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(UNITDIR)
-	sed 's|@SBINDIR@|$(SBINDIR)|' udev/64-fusion.rules >$(DESTDIR)$(UDEVDIR)/64-fusion.rules
-	for unit in $(units); do sed 's|@SBINDIR@|$(SBINDIR)|' systemd/$$unit >$(DESTDIR)$(UNITDIR)/$$unit || exit; done
+	$(call fill,644,udev/64-fusion.rules,$(UDEVDIR)/64-fusion.rules)
+	$(foreach unit,$(units),$(call fill,644,systemd/$(unit),$(UNITDIR)/$(unit)))
+	$(call fill,755,udev/initramfs-tools/hook,$(INITRAMFSDIR)/hooks/fusion)
+	$(call fill,755,udev/initramfs-tools/local-block,$(INITRAMFSDIR)/scripts/local-block/fusion)
+	$(call fill,755,udev/dracut/module-setup.sh,$(DRACUTDIR)/module-setup.sh)
 
 # The module's source, where DKMS builds it for each kernel: "dkms install dm-fusion/VERSION".
 install-dkms:
@@ -72,7 +83,8 @@ uninstall:
 	cd $(DESTDIR)$(MANDIR)/man8 && rm -f $(addsuffix .8,fusion $(aliases))
 	rm -f $(DESTDIR)$(UDEVDIR)/64-fusion.rules
 	cd $(DESTDIR)$(UNITDIR) && rm -f $(units)
-	rm -rf $(DESTDIR)$(DKMSDIR)
+	rm -f $(DESTDIR)$(INITRAMFSDIR)/hooks/fusion $(DESTDIR)$(INITRAMFSDIR)/scripts/local-block/fusion
+	rm -rf $(DESTDIR)$(DRACUTDIR) $(DESTDIR)$(DKMSDIR)
 
 unit:
 	$(MAKE) -C tests/unit
@@ -88,7 +100,7 @@ test-debug:
 
 test-boot:
 	tests/setup
-	bats --timing tests/boot/boot.bats
+	bats --timing tests/bats/host/boot.bats
 
 test-power:
 	tests/power --cuts $(or $(CUTS),1000) --seed $(or $(SEED),1)

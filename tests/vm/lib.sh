@@ -11,6 +11,29 @@ FUSION_KERNELS=${KERNELS:-6.1 6.12}
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit "${DIE_STATUS:-1}"; }
 
+# What virtual machines are run by here, as the first of tests/vm/run has found out; it holds until
+# this machine is booted again.
+# shellcheck disable=SC2034
+FUSION_ACCEL_FILE=$FUSION_CACHE/accel-$(</proc/sys/kernel/random/boot_id)
+
+# quietly COMMAND...: what it prints only if it fails, and then it is the end.
+quietly() {
+	local log
+	log=$(mktemp)
+	if ! "$@" >"$log" 2>&1; then
+		cat "$log" >&2
+		rm -f "$log"
+		die "$* failed"
+	fi
+	rm -f "$log"
+}
+
+# keep_newest N DIR PATTERN: no more of what the cache has of these than what was used last.
+keep_newest() {
+	find "$2" -mindepth 1 -maxdepth 1 -name "$3" -printf '%T@ %p\0' | sort -zrn | tail -zn "+$(($1 + 1))" |
+		cut -zd ' ' -f 2- | xargs -0r rm -rf --
+}
+
 # hash_of PATH...: a short hash of the names and contents of files, and of those
 # below directories; relative to the current directory.
 hash_of() {
