@@ -171,13 +171,12 @@ pub enum PoolCommand {
     /// List all pools, running or not
     List,
     /// Change settings of a running pool until it stops, or show them
+    #[command(after_help = settings::help(), after_long_help = settings::long_help())]
     Set {
         /// Name or uuid of the pool
         pool: String,
-        /// Settings, changed in this order [default: show all]; names: paused, age_s, idle_ms,
-        /// limit_percent, soft_percent, load_kib, rate_kib, rebuild_kib, low_water_percent,
-        /// patch_percent, write_select, rmw_bias, hang_ms, monitor, window_us, window_slots,
-        /// straggler_enter, straggler_exit, hedge, window_min_us, window_max_us
+        /// Plain numbers, set one after the other; if one is refused, those before it are set
+        /// [default: show all]
         #[arg(value_name = "NAME=VALUE", value_parser = settings::parse)]
         settings: Vec<Setting>,
     },
@@ -287,7 +286,7 @@ pub struct PoolCreateArgs {
 
 #[derive(Debug, Args)]
 pub struct OneOrAll {
-    /// Name or uuid
+    /// Name or uuid; if there is none, --all
     #[arg(
         value_name = "NAME",
         required_unless_present = "all",
@@ -308,7 +307,7 @@ pub enum VolumeCommand {
         /// Name or uuid of the pool
         pool: Option<String>,
     },
-    /// Make a volume larger
+    /// Make a volume larger, in use or not
     Resize {
         /// Name or uuid of the pool
         pool: String,
@@ -318,7 +317,7 @@ pub enum VolumeCommand {
         #[arg(value_parser = size::parse)]
         size: u64,
     },
-    /// Remove a volume: its data is lost
+    /// Remove a volume that is not in use: its data is lost
     Remove {
         /// Name or uuid of the pool
         pool: String,
@@ -356,7 +355,7 @@ pub struct VolumeCreateArgs {
     /// Size, rounded up to whole blocks; space is taken when it is written
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
-    /// Redundancy of its stripes
+    /// Redundancy of its stripes: one parity slot, or two
     #[arg(long, value_name = "LEVEL", default_value = "raid5")]
     pub raid: Raid,
     /// Width of its stripes, data and parity [default: the widest the pool allows, at most 8]
@@ -380,10 +379,10 @@ pub struct CheckArgs {
     /// Look at the superblock, the volumes and the bands only
     #[arg(long, conflicts_with = "super_block_only")]
     pub skip_mappings: bool,
-    /// Blocks of metadata that are not used, but counted, are no error
+    /// What loses nothing is no error
     #[arg(long)]
     pub ignore_non_fatal_errors: bool,
-    /// Correct such counts
+    /// Correct counts, if there is no other error
     #[arg(long, conflicts_with_all = ["super_block_only", "skip_mappings"])]
     pub auto_repair: bool,
     /// If nothing is wrong: let the pool be written to again, after its metadata failed

@@ -38,7 +38,7 @@ impl<'a> Membership<'a> {
             .with_context(|| {
                 format!(
                     "no member of pool {} has a label: what has none is changed with dmsetup \
-                     (dm-fusion.rst says how)",
+                     (dm-fusion(4) says how)",
                     pool.name
                 )
             })?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What commands answer with --json. Fields are documented in ../../README.md; they
+//! What commands answer with --json. Fields are documented in docs/fusion-json.5.rst; they
 //! keep their names and meanings, and others may be added.
 
 use std::collections::BTreeMap;

@@ -9,29 +9,104 @@ use crate::dm::Dm;
 use crate::running::Running;
 use crate::status;
 
-const NAMES: [&str; 21] = [
-    "paused",
-    "age_s",
-    "idle_ms",
-    "limit_percent",
-    "soft_percent",
-    "load_kib",
-    "rate_kib",
-    "rebuild_kib",
-    "low_water_percent",
-    "patch_percent",
-    "write_select",
-    "rmw_bias",
-    "hang_ms",
-    "monitor",
-    "window_us",
-    "window_slots",
-    "straggler_enter",
-    "straggler_exit",
-    "hedge",
-    "window_min_us",
-    "window_max_us",
+/// Names, and what they are.
+const SETTINGS: [(&str, &str); 21] = [
+    (
+        "paused",
+        "1: convert and compact only what writers wait for and what 'fusion convert' asks for (0)",
+    ),
+    (
+        "age_s",
+        "seconds after which a set of replicas is converted; 0: never (300)",
+    ),
+    (
+        "idle_ms",
+        "milliseconds without load after which all are; 0: never (5000)",
+    ),
+    (
+        "limit_percent",
+        "the most that replicas may take, as a part of the pool (10)",
+    ),
+    (
+        "soft_percent",
+        "the part of that at which conversion begins (50)",
+    ),
+    (
+        "load_kib",
+        "KiB a second: a member with more load is left alone; 0: none is (39062). Above \
+         soft_percent it has to be more, the nearer the limit is",
+    ),
+    (
+        "rate_kib",
+        "KiB a second that the background reads and writes at most; 0: no limit (0)",
+    ),
+    (
+        "rebuild_kib",
+        "the same of rebuild, while there is load; 0: no limit (20480)",
+    ),
+    (
+        "low_water_percent",
+        "the part of the pool below which free space raises an event; 0: never (5)",
+    ),
+    (
+        "patch_percent",
+        "the most that patches may take, as a part of the pool; 0: there are none (1)",
+    ),
+    (
+        "write_select",
+        "how parity of merged patches is computed: 0 by what reads less, 1 by \
+         read-modify-write, 2 by reconstruct-write (0)",
+    ),
+    (
+        "rmw_bias",
+        "with 0, reads more for which it is still read-modify-write; 0: not even if both read \
+         the same (0)",
+    ),
+    (
+        "hang_ms",
+        "milliseconds after which a member that has not done what it was sent has failed; 0: \
+         never (60000)",
+    ),
+    ("monitor", "0: no member is taken for unresponsive (1)"),
+    (
+        "window_us",
+        "microseconds after which I/O that has not come back is a straggler; 0: by the member's \
+         latency (0)",
+    ),
+    ("window_min_us", "the least that it is by itself (1000)"),
+    ("window_max_us", "the most that it is by itself (20000)"),
+    ("window_slots", "slots of that window (10)"),
+    (
+        "straggler_enter",
+        "with so many stragglers a member is unresponsive; 0: by its rate (0)",
+    ),
+    (
+        "straggler_exit",
+        "with so many, or fewer, it is responsive again (0)",
+    ),
+    (
+        "hedge",
+        "1: writes that an unresponsive member holds up are sent once more, elsewhere (1)",
+    ),
 ];
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|(name, _)| *name)
+}
+
+/// All of them by name.
+pub fn help() -> String {
+    format!("Settings: {}", names().collect::<Vec<_>>().join(", "))
+}
+
+/// And what they are: each on a line, and what it is on the next.
+pub fn long_help() -> String {
+    let mut text = "Settings, and what they are unless they are changed:".to_owned();
+    for (name, what) in SETTINGS {
+        text += &format!("\n\n{name}\n  {what}");
+    }
+    text
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -50,10 +125,10 @@ pub fn parse(text: &str) -> Result<Setting, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| "a setting is changed by NAME=VALUE".to_owned())?;
-    let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
+    let Some(name) = names().find(|known| *known == name) else {
         return Err(format!(
             "there is no setting '{name}': those there are are {}",
-            NAMES.join(", ")
+            names().collect::<Vec<_>>().join(", ")
         ));
     };
     // Not what Rust takes, too: a sign.
@@ -133,7 +208,7 @@ mod tests {
                 error.starts_with("there is no setting '"),
                 "{text}: {error}"
             );
-            for name in NAMES {
+            for name in names() {
                 assert!(error.contains(name), "{text}: {error}");
             }
         }

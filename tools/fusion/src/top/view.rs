@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is shown of a pool, to people and, with --once --json, to programs: docs/fusion.8.rst
+//! What is shown of a pool, to people and, with --once --json, to programs: docs/fusion-json.5.rst
 //! says what the fields are.
 
 use std::time::Duration;
