@@ -9,7 +9,9 @@ help:
 	@echo '  setup     install what the rest needs (as root)'
 	@echo '  modules   build the kernel modules into build/<series>/, KERNELS="$(KERNELS)"'
 	@echo '  tools     build the tools into build/tools/'
-	@echo '  install   put tools, units, rules, and the source of the module, below DESTDIR'
+	@echo '  man       build the manual pages into build/man/'
+	@echo '  docs      build all documents as HTML into build/docs/, index.html first'
+	@echo '  install   put tools, pages, units, rules, and the source of the module, below DESTDIR'
 	@echo '  uninstall  take them away'
 	@echo '  unit      run the unit tests'
 	@echo '  test      set up, build, and run the tests, in virtual machines'
@@ -37,6 +39,9 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' tools/Cargo.toml)
 # Where Debian has them.
 SBINDIR ?= /usr/sbin
 MANDIR ?= /usr/share/man
+BASHDIR ?= /usr/share/bash-completion/completions
+ZSHDIR ?= /usr/share/zsh/vendor-completions
+FISHDIR ?= /usr/share/fish/vendor_completions.d
 UDEVDIR ?= /lib/udev/rules.d
 UNITDIR ?= /lib/systemd/system
 DKMSDIR ?= /usr/src/dm-fusion-$(VERSION)
@@ -55,22 +60,50 @@ endef
 
 install: install-tools install-dkms
 
-build/man/fusion.8: docs/fusion.8.rst
-	mkdir -p build/man
-	rst2man --strict $< $@
+# What the pages have of the command line's help is in build/cli, and as old as this.
+build/.tools.key: tools
+	@:
 
-install-tools: tools build/man/fusion.8
+documents := $(basename $(notdir $(wildcard docs/*.rst)))
+pages := $(filter %.5 %.8,$(documents)) dm-fusion.4
+
+# Made by several at once it is whole all the same.
+to_page = mkdir -p build/man && rst2man --strict $< $@.$$$$ && mv $@.$$$$ $@
+build/man/dm-fusion.4: docs/dm-fusion.rst
+	$(to_page)
+build/man/%: docs/%.rst build/.tools.key
+	$(to_page)
+
+man: $(addprefix build/man/,$(pages))
+
+# A page that is named with its section is a link to it.
+build/docs/%.html: docs/%.rst build/.tools.key
+	mkdir -p build/docs
+	rst2html5 --strict $< $@
+	sed -E -i $@ \
+		-e 's|<strong>(fusion[a-z-]*)</strong>\(([58])\)|<a href="\1.\2.html">&</a>|g' \
+		-e 's|<strong>dm-fusion</strong>\(4\)|<a href="dm-fusion.html">&</a>|g'
+
+docs: $(patsubst %,build/docs/%.html,$(documents))
+	cp docs/*.svg build/docs
+
+install-tools: tools man
 	install -D -t $(DESTDIR)$(SBINDIR) build/tools/fusion
-	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 build/man/fusion.8
+	for page in $(pages); do \
+		install -D -m 644 -t $(DESTDIR)$(MANDIR)/man$${page##*.} build/man/$$page || exit; \
+	done
 	for name in $(aliases); do \
 		ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; \
-		echo .so man8/fusion.8 >$(DESTDIR)$(MANDIR)/man8/$$name.8; \
+		echo .so man8/fusion-$${name#*_}.8 >$(DESTDIR)$(MANDIR)/man8/$$name.8; \
 	done
 	$(call fill,644,udev/64-fusion.rules,$(UDEVDIR)/64-fusion.rules)
 	$(foreach unit,$(units),$(call fill,644,systemd/$(unit),$(UNITDIR)/$(unit)))
 	$(call fill,755,udev/initramfs-tools/hook,$(INITRAMFSDIR)/hooks/fusion)
 	$(call fill,755,udev/initramfs-tools/local-block,$(INITRAMFSDIR)/scripts/local-block/fusion)
 	$(call fill,755,udev/dracut/module-setup.sh,$(DRACUTDIR)/module-setup.sh)
+	install -D -m 644 build/cli/fusion.bash $(DESTDIR)$(BASHDIR)/fusion
+	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) build/cli/_fusion
+	install -D -m 644 -t $(DESTDIR)$(FISHDIR) build/cli/fusion.fish
 
 # The module's source, where DKMS builds it for each kernel: "dkms install dm-fusion/VERSION".
 install-dkms:
@@ -80,7 +113,8 @@ install-dkms:
 
 uninstall:
 	cd $(DESTDIR)$(SBINDIR) && rm -f fusion $(aliases)
-	cd $(DESTDIR)$(MANDIR)/man8 && rm -f $(addsuffix .8,fusion $(aliases))
+	cd $(DESTDIR)$(MANDIR) && rm -f $(foreach page,$(pages) $(addsuffix .8,$(aliases)),man$(lastword $(subst ., ,$(page)))/$(page))
+	rm -f $(DESTDIR)$(BASHDIR)/fusion $(DESTDIR)$(ZSHDIR)/_fusion $(DESTDIR)$(FISHDIR)/fusion.fish
 	rm -f $(DESTDIR)$(UDEVDIR)/64-fusion.rules
 	cd $(DESTDIR)$(UNITDIR) && rm -f $(units)
 	rm -f $(DESTDIR)$(INITRAMFSDIR)/hooks/fusion $(DESTDIR)$(INITRAMFSDIR)/scripts/local-block/fusion
@@ -122,4 +156,4 @@ figures:
 clean:
 	rm -rf build
 
-.PHONY: help setup modules tools install install-tools install-dkms uninstall unit test test-full test-debug test-boot test-power lint demo bench figures clean
+.PHONY: help setup modules tools man docs install install-tools install-dkms uninstall unit test test-full test-debug test-boot test-power lint demo bench figures clean
