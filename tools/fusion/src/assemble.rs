@@ -405,10 +405,6 @@ impl Assembled {
             .collect();
         lacks(&missing)
     }
-
-    pub fn total_sectors(&self) -> u64 {
-        self.label.data_sectors * u64::from(self.label.members)
-    }
 }
 
 #[cfg(test)]
@@ -462,7 +458,6 @@ mod tests {
         assert_eq!(assembled.legs, [Some(0), Some(1), None]);
         assert!(assembled.members[2].is_none());
         assert_eq!(assembled.members[7].as_ref().unwrap().label.index, Some(7));
-        assert_eq!(assembled.total_sectors(), 8 * 2_048_000);
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::names::{
 use crate::place::MetadataDevice;
 use crate::status::Volume;
 
+/// Of the pool's device, which carries no data: the least there may be, so that it is no disk to
+/// anybody. LVM looks into all that are as large as a physical volume, and complains.
+const POOL_SECTORS: u64 = 8;
+
 /// The linear devices over the members' slices, two for each leg that is there.
 pub fn slices(pool: &Assembled) -> Vec<Spec> {
     let there = pool.legs.iter().enumerate().filter_map(|(leg, index)| {
@@ -129,7 +133,7 @@ pub fn pool(pool: &Assembled) -> Spec {
         name: pool.name.clone(),
         uuid: pool_dm_uuid(pool.uuid),
         visibility: Visibility::Private,
-        sectors: pool.total_sectors(),
+        sectors: POOL_SECTORS,
         target: POOL_TARGET,
         params: format!(
             "{metadata} {} mols {} {}{members}{features}",
@@ -192,7 +196,7 @@ mod tests {
         let spec = pool(&assembled);
         assert_eq!(
             spec.table(),
-            "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
+            "0 8 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
              /dev/d0 36864 /dev/d1 36864 /dev/d2 36864 /dev/d3 36864 \
              /dev/d4 36864 /dev/d5 36864 /dev/d6 36864 /dev/d7 36864"
         );
@@ -216,7 +220,7 @@ mod tests {
         );
         assert_eq!(
             pool(&assembled).table(),
-            "0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
+            "0 8 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 \
              /dev/d0 36864 - 0 /dev/d2 36864 /dev/d3 36864 \
              /dev/d4 36864 /dev/d5 36864 /dev/d6 36864 /dev/d7 36864"
         );
@@ -241,7 +245,7 @@ mod tests {
         assert_eq!(guard.name, "tank_fmeta");
         assert_eq!(guard.table(), "0 32768 fusion-metadata /dev/meta 0");
         let table = pool(&assembled).table();
-        assert!(table.starts_with("0 16384000 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 "));
+        assert!(table.starts_with("0 8 fusion-pool /dev/mapper/tank_fmeta 128 mols 1 8 "));
         assert!(table.ends_with(" 36864 1 error_if_no_space"), "{table}");
         for member in &mut found.members {
             member.label.no_discard_passdown = true;
