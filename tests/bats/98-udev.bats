@@ -8,16 +8,8 @@ source "$BATS_TEST_DIRNAME/lib.bash"
 # shellcheck source=tests/bats/labels.bash
 source "$BATS_TEST_DIRNAME/labels.bash"
 
-rules=/run/udev/rules.d/64-fusion.rules
-
-setup_file() {
-	sed "s|@SBINDIR@/fusion|$(command -v fusion)|" "$repo/udev/64-fusion.rules" >$rules
-	with_udev
-}
-teardown_file() {
-	rm $rules
-	end_udev
-}
+setup_file() { with_rules; }
+teardown_file() { without_rules; }
 
 # A test may end with the pool running, or with what it made instead of a member.
 test_teardown() {
@@ -25,27 +17,12 @@ test_teardown() {
 	rm -rf /run/fusion
 }
 
-# property DEVICE NAME
-property() {
-	udevadm info --query=property --property="$2" --value "/dev/mapper/$1"
-}
-# seen DEVICE...: udev has looked at them, as when they appear.
-seen() {
-	udevadm trigger --settle --action=change "${@/#//dev/mapper/}"
-}
 # state MEMBER: of its pool, as an event finds it.
 state() {
 	seen "t-m$1"
 	property "t-m$1" FUSION_STATE
 }
 wants() { property "t-m$1" SYSTEMD_WANTS; }
-# The machine is switched off, and on again: nobody has stopped the pool.
-crash() {
-	stop_pool
-	for device in $(dmsetup ls | awk '/^t-pool_fmeta/ { print $1 }' | sort); do
-		dm remove "$device"
-	done
-}
 uuid() { fusion scan --json /dev/mapper/t-m3 | jq -r '.members[].pool_uuid'; }
 
 @test "members are marked, so that other tools leave them alone" {

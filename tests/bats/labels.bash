@@ -19,6 +19,25 @@ away() {
 	done
 }
 
+# with_rules, without_rules: udev, with the rules that are shipped.
+rules=/run/udev/rules.d/64-fusion.rules
+with_rules() {
+	sed "s|@SBINDIR@/fusion|$(command -v fusion)|" "$repo/udev/64-fusion.rules" >$rules
+	with_udev
+}
+without_rules() {
+	rm $rules
+	end_udev
+}
+# property DEVICE NAME: what udev knows of it.
+property() {
+	udevadm info --query=property --property="$2" --value "/dev/mapper/$1"
+}
+# seen DEVICE...: udev has looked at them, as when they appear.
+seen() {
+	udevadm trigger --settle --action=change "${@/#//dev/mapper/}"
+}
+
 # labelled_pool OPTION...: of what there is.
 labelled_pool() {
 	local i devices=()
@@ -34,6 +53,13 @@ labelled_pool() {
 start() {
 	fusion pool start "$@" t-pool
 	message set paused 1
+}
+# The machine is switched off, and on again: nobody has stopped the pool.
+crash() {
+	stop_pool
+	for device in $(dmsetup ls | awk '/^t-pool_fmeta/ { print $1 }' | sort); do
+		dm remove "$device"
+	done
 }
 own_metadata() {
 	dm create t-meta --table "0 $meta_sectors $(meta_target)"
