@@ -24,18 +24,23 @@
 
 /*
  * What there is to do, at most: of what is in use, some is of no use any more.  What is held
- * by then is live with the next commit, or held still.
+ * by then is live with the next commit, or held still.  That there is something is told: it
+ * begins by itself.
  */
 static void rebuild_count(struct fusion_rebuild_batch *b)
 {
 	struct fusion_lost lost;
 	u64 id, todo = 0;
+	bool begins;
 
 	for (id = 0; fusion_spare_next(&b->pool->space, &id, &lost); id++) {
 		b->found.held += lost.held;
 		todo += lost.areas || lost.home;
 	}
+	begins = todo && !b->pool->rebuild.todo;
 	WRITE_ONCE(b->pool->rebuild.todo, todo);
+	if (begins)
+		fusion_pool_event(b->pool);
 }
 
 /* Something of @id has no place.  In sets the replicas could end nowhere one by one. */

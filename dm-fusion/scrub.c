@@ -275,12 +275,8 @@ static int scrub_end(struct fusion_pool *pool)
 	return r;
 }
 
-static int scrub_all(struct fusion_background *b)
+static int scrub_pass(struct fusion_scrub *scrub, struct fusion_pool *pool)
 {
-	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
-						  background);
-	struct fusion_pool *pool = container_of(scrub, struct fusion_pool,
-						scrub);
 	u64 id = scrub_at(scrub, pool);
 	int r = 0, error = 0;
 
@@ -297,6 +293,21 @@ static int scrub_all(struct fusion_background *b)
 		error = r;
 	r = scrub_end(pool);
 	return error ? error : r;
+}
+
+static int scrub_all(struct fusion_background *b)
+{
+	struct fusion_scrub *scrub = container_of(b, struct fusion_scrub,
+						  background);
+	struct fusion_pool *pool = container_of(scrub, struct fusion_pool,
+						scrub);
+	u64 before = scrub->mismatches;
+	int r = scrub_pass(scrub, pool);
+
+	/* once, however many there are */
+	if (scrub->mismatches != before)
+		fusion_pool_event(pool);
+	return r;
 }
 
 int fusion_scrub_all(struct fusion_pool *pool, bool repair)
