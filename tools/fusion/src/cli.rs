@@ -30,7 +30,9 @@ pub fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let program = given.next().unwrap_or_default();
     let mut arguments = vec!["fusion".into()];
     let name = Path::new(&program).file_name().and_then(OsStr::to_str);
-    if let Some(command) = name.and_then(|name| name.strip_prefix("fusion_")) {
+    if name == Some("fusiond") {
+        arguments.push("monitor".into());
+    } else if let Some(command) = name.and_then(|name| name.strip_prefix("fusion_")) {
         arguments.push(command.into());
     }
     arguments.extend(given);
@@ -67,16 +69,7 @@ pub enum Command {
     },
     /// Check that all can be read, that replicas are the same, and that parity fits; one that was
     /// interrupted goes on where it was
-    Scrub {
-        /// Name or uuid of the pool
-        pool: String,
-        /// Write parity that does not fit, and replicas that differ, again
-        #[arg(long)]
-        repair: bool,
-        /// Begin anew
-        #[arg(long)]
-        restart: bool,
-    },
+    Scrub(ScrubArgs),
     /// Check the metadata of a stopped pool
     Check(CheckArgs),
     /// Write the metadata of a stopped pool as text
@@ -93,6 +86,8 @@ pub enum Command {
     Repair(RepairArgs),
     /// Show what running pools do, again and again: members, volumes, space, background work
     Top(TopArgs),
+    /// Tell what happens to running pools, until it is ended: the journal, a program, mail, metrics
+    Monitor(MonitorArgs),
     /// Print the device-mapper tables of a pool, in the order to create them
     Table(TableArgs),
     /// List the devices that carry a member's label
@@ -104,6 +99,22 @@ pub enum Command {
         #[arg(long, value_name = "DEV", conflicts_with_all = ["devices", "json"])]
         udev: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct ScrubArgs {
+    /// Name or uuid of the pool
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub pool: Option<String>,
+    /// All running pools, one after the other
+    #[arg(long)]
+    pub all: bool,
+    /// Write parity that does not fit, and replicas that differ, again
+    #[arg(long)]
+    pub repair: bool,
+    /// Begin anew
+    #[arg(long)]
+    pub restart: bool,
 }
 
 #[derive(Debug, Args)]
@@ -403,6 +414,32 @@ pub struct TopArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct MonitorArgs {
+    /// Mail what somebody has to do something about, by sendmail
+    #[arg(long, value_name = "ADDRESS", env = "FUSIOND_MAIL", hide_env_values = true,
+          value_parser = address)]
+    pub mail: Option<String>,
+    /// Run this program with the name of each event, the pool's, and the member's device, if any
+    #[arg(long, env = "FUSIOND_PROGRAM", hide_env_values = true)]
+    pub program: Option<String>,
+    /// Write metrics to this file, for the collector of text files of Prometheus' node_exporter
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FUSIOND_METRICS",
+        hide_env_values = true
+    )]
+    pub metrics: Option<String>,
+    /// Write them so often, and look for what no event tells, from 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "60", env = "FUSIOND_INTERVAL",
+          hide_env_values = true, value_parser = interval)]
+    pub interval: Duration,
+    /// Tell the event TestMessage of each pool, and end
+    #[arg(long)]
+    pub test: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArgs {
     /// Name or uuid
     pub pool: String,
@@ -420,6 +457,14 @@ fn name(text: &str) -> Result<String, String> {
                 .into(),
         )
     }
+}
+
+/// It becomes a line of a mail.
+fn address(text: &str) -> Result<String, String> {
+    if text.chars().any(char::is_control) {
+        return Err("an address is a single line".into());
+    }
+    Ok(text.to_owned())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -478,6 +523,7 @@ mod tests {
     fn named_as_a_command() {
         let of = |line: &str| arguments(line.split(' ').map(OsString::from)).join(OsStr::new(" "));
         assert_eq!(of("/usr/sbin/fusion_check -q p"), "fusion check -q p");
+        assert_eq!(of("/usr/sbin/fusiond --test"), "fusion monitor --test");
         assert_eq!(of("fusion pool list"), "fusion pool list");
         assert_eq!(of("./x pool list"), "fusion pool list");
     }
@@ -526,6 +572,10 @@ mod tests {
             "fusion device replace p",
             "fusion device add p",
             "fusion device readd p 1 /dev/a --force",
+            "fusion scrub",
+            "fusion scrub p --all",
+            "fusion monitor p",
+            "fusion monitor --interval 0",
             "fusion check",
             "fusion check p --skip-mappings --auto-repair",
             "fusion restore -i x",
@@ -545,6 +595,9 @@ mod tests {
             "fusion device replace p /dev/a /dev/b --force --no-wait",
             "fusion device readd p 1",
             "fusion device remove p 1",
+            "fusion scrub p --repair",
+            "fusion scrub --all",
+            "fusion monitor --mail root --program /bin/x --metrics x --interval 5",
             "fusion check -q p --clear-needs-check-flag",
             "fusion dump /dev/x -o y",
             "fusion repair -i p -o /dev/x",

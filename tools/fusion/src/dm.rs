@@ -5,7 +5,10 @@
 //! devicemapper crate's cookies); without it the nodes are made here, so that
 //! /dev/mapper/NAME exists on return either way.
 
-use anyhow::{Result, anyhow, bail};
+use std::io;
+use std::os::fd::AsRawFd;
+
+use anyhow::{Context, Result, anyhow, bail};
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid, errors};
 
 use crate::devno::DevNo;
@@ -227,6 +230,31 @@ impl Dm {
             }
         }
         nodes::remove(name);
+        Ok(())
+    }
+
+    /// What happens to any device from now on ends a `wait`.
+    pub fn arm(&self) -> Result<()> {
+        self.0
+            .arm_poll()
+            .map(|_| ())
+            .map_err(|error| describe("cannot wait for device-mapper's events", &error, None))
+    }
+
+    /// Waits for an event of any device, or for one that is made, given a table, or removed.
+    pub fn wait(&self) -> Result<()> {
+        let mut poll = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one pollfd.
+        while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error).context("cannot wait for device-mapper's events");
+            }
+        }
         Ok(())
     }
 

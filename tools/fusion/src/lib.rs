@@ -3,7 +3,8 @@
 //!
 //! Exit status: 0 done, 1 an error, 2 a wrong command line.
 //!
-//! Called as fusion_check, fusion_dump, fusion_restore or fusion_repair it is that command.
+//! Called as fusion_check, fusion_dump, fusion_restore or fusion_repair it is that command, and as
+//! fusiond it is monitor.
 //!
 //! A library, as examples/manual.rs has to know the command line, too.
 
@@ -26,6 +27,7 @@ mod lock;
 mod member;
 mod membership;
 mod mirror;
+mod monitor;
 mod names;
 mod nodes;
 mod offline;
@@ -65,17 +67,14 @@ pub fn run() -> ExitCode {
         Command::Volume(command) => commands::volume::run(command, json),
         Command::Device(command) => commands::device::run(command, json),
         Command::Convert { pool } => commands::background::convert(&pool, json),
-        Command::Scrub {
-            pool,
-            repair,
-            restart,
-        } => commands::background::scrub(&pool, repair, restart, json),
+        Command::Scrub(args) => commands::background::scrub(&args, json),
         Command::Check(args) => commands::metadata::check(&args, json),
         Command::Dump { metadata, output } => {
             commands::metadata::dump(&metadata, output.as_deref(), json)
         }
         Command::Restore(args) => commands::metadata::restore(&args, json),
         Command::Repair(args) => commands::metadata::repair(&args, json),
+        Command::Monitor(args) => commands::monitor::run(&args, json),
         Command::Top(args) => commands::top::run(&args, json),
         Command::Table(args) => commands::table::run(&args, json),
         Command::Scan {

@@ -15,6 +15,7 @@ use crate::names::{self, POOL_TARGET, VOLUME_TARGET};
 use crate::status::{self, PoolStatus, PoolTable, Volume};
 
 /// A running pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     pub name: String,
     pub dev: DevNo,
@@ -24,7 +25,7 @@ pub struct Running {
 }
 
 /// A volume's device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeDevice {
     /// What device-mapper calls it.
     pub name: String,

@@ -5,10 +5,11 @@
 use std::str::{FromStr, SplitAsciiWhitespace};
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
 
 use crate::devno::DevNo;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     ReadWrite,
     OutOfSpace,

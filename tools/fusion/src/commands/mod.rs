@@ -4,6 +4,7 @@
 pub mod background;
 pub mod device;
 pub mod metadata;
+pub mod monitor;
 pub mod pool;
 pub mod scan;
 pub mod table;

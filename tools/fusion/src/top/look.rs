@@ -30,7 +30,7 @@ pub struct Look {
 }
 
 impl Look {
-    fn new(dm: &Dm, pool: Running) -> Result<Self> {
+    pub fn new(dm: &Dm, pool: Running) -> Result<Self> {
         let info = dm
             .info(&pool.name)?
             .with_context(|| format!("pool {} has been stopped", pool.name))?;

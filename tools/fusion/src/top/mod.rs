@@ -10,5 +10,5 @@ pub mod look;
 mod tables;
 mod terminal;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 pub mod view;
