@@ -47,9 +47,11 @@ UNITDIR ?= /lib/systemd/system
 DKMSDIR ?= /usr/src/dm-fusion-$(VERSION)
 INITRAMFSDIR ?= /usr/share/initramfs-tools
 DRACUTDIR ?= /usr/lib/dracut/modules.d/90fusion
-units := fusion.service fusion-start@.service fusion-last-resort@.service fusion-last-resort@.timer
-# Offline metadata tools, under the names that those of other targets have, too.
-aliases := fusion_check fusion_dump fusion_restore fusion_repair
+DEFAULTDIR ?= /etc/default
+units := fusion.service fusion-start@.service fusion-last-resort@.service fusion-last-resort@.timer \
+	fusiond.service fusion-scrub.service fusion-scrub.timer
+# Offline metadata tools, under the names that those of other targets have, too; and the monitor.
+aliases := fusion_check fusion_dump fusion_restore fusion_repair fusiond
 
 # fill MODE,FILE,TO: install it, with the directories filled in.
 define fill
@@ -104,6 +106,7 @@ install-tools: tools man
 	install -D -m 644 build/cli/fusion.bash $(DESTDIR)$(BASHDIR)/fusion
 	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) build/cli/_fusion
 	install -D -m 644 -t $(DESTDIR)$(FISHDIR) build/cli/fusion.fish
+	install -D -m 644 systemd/fusiond.default $(DESTDIR)$(DEFAULTDIR)/fusiond
 
 # The module's source, where DKMS builds it for each kernel: "dkms install dm-fusion/VERSION".
 install-dkms:
@@ -118,6 +121,7 @@ uninstall:
 	rm -f $(DESTDIR)$(UDEVDIR)/64-fusion.rules
 	cd $(DESTDIR)$(UNITDIR) && rm -f $(units)
 	rm -f $(DESTDIR)$(INITRAMFSDIR)/hooks/fusion $(DESTDIR)$(INITRAMFSDIR)/scripts/local-block/fusion
+	rm -f $(DESTDIR)$(DEFAULTDIR)/fusiond
 	rm -rf $(DESTDIR)$(DRACUTDIR) $(DESTDIR)$(DKMSDIR)
 
 unit:
