@@ -9,6 +9,7 @@ files() { (cd "$BATS_TEST_TMPDIR/to" && find . -type f -o -type l); }
 	to=$BATS_TEST_TMPDIR/to
 	make -s -C "$root" install DESTDIR="$to"
 	"$to/usr/sbin/fusion" --version
+	[ "$("$to/usr/sbin/fusiond" -h | head -n 1)" = "$("$to/usr/sbin/fusion" monitor -h | head -n 1)" ]
 	[ "$("$to/usr/sbin/fusion_check" -h | head -n 1)" = "$("$to/usr/sbin/fusion" check -h | head -n 1)" ]
 	# nothing is left to be filled in
 	if grep -r '@[A-Z]*@' "$to/lib"; then false; fi
@@ -29,6 +30,23 @@ files() { (cd "$BATS_TEST_TMPDIR/to" && find . -type f -o -type l); }
 	run systemd-analyze verify --root="$to" --man=no "$to"/lib/systemd/system/fusion*
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
+}
+
+@test "the services have few rights" {
+	command -v systemd-analyze >/dev/null || skip "systemd is not here"
+	to=$BATS_TEST_TMPDIR/to
+	make -s -C "$root" install DESTDIR="$to"
+	# of 10.0, in tenths; below 5.0 systemd says OK
+	for unit in fusiond:30 fusion-scrub:20; do
+		run systemd-analyze security --offline=true --threshold="${unit#*:}" "$to/lib/systemd/system/${unit%:*}.service"
+		[ "$status" -eq 0 ]
+	done
+	# what is commented out in the file would be taken
+	sed -n 's/^#\(FUSIOND_.*\)/\1/p' "$to/etc/default/fusiond" >"$BATS_TEST_TMPDIR/set"
+	while IFS='=' read -r name _; do
+		"$to/usr/sbin/fusiond" -h | grep -q "$name"
+	done <"$BATS_TEST_TMPDIR/set"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/set")" -eq 4 ]
 }
 
 @test "packages are built, and lintian has nothing to say" {
