@@ -52,6 +52,7 @@ units := fusion.service fusion-start@.service fusion-last-resort@.service fusion
 	fusiond.service fusion-scrub.service fusion-scrub.timer
 # Offline metadata tools, under the names that those of other targets have, too; and the monitor.
 aliases := fusion_check fusion_dump fusion_restore fusion_repair fusiond
+command = $(if $(filter fusiond,$(1)),monitor,$(1:fusion_%=%))
 
 # fill MODE,FILE,TO: install it, with the directories filled in.
 define fill
@@ -89,15 +90,19 @@ build/docs/%.html: docs/%.rst build/.tools.key
 docs: $(patsubst %,build/docs/%.html,$(documents))
 	cp docs/*.svg build/docs
 
+# alias NAME: of the tool, and its page.
+define alias
+ln -sf fusion $(DESTDIR)$(SBINDIR)/$(1)
+	echo .so man8/fusion-$(call command,$(1)).8 >$(DESTDIR)$(MANDIR)/man8/$(1).8
+
+endef
+
 install-tools: tools man
 	install -D -t $(DESTDIR)$(SBINDIR) build/tools/fusion
 	for page in $(pages); do \
 		install -D -m 644 -t $(DESTDIR)$(MANDIR)/man$${page##*.} build/man/$$page || exit; \
 	done
-	for name in $(aliases); do \
-		ln -sf fusion $(DESTDIR)$(SBINDIR)/$$name; \
-		echo .so man8/fusion-$${name#*_}.8 >$(DESTDIR)$(MANDIR)/man8/$$name.8; \
-	done
+	$(foreach name,$(aliases),$(call alias,$(name)))
 	$(call fill,644,udev/64-fusion.rules,$(UDEVDIR)/64-fusion.rules)
 	$(foreach unit,$(units),$(call fill,644,systemd/$(unit),$(UNITDIR)/$(unit)))
 	$(call fill,755,udev/initramfs-tools/hook,$(INITRAMFSDIR)/hooks/fusion)
