@@ -19,6 +19,7 @@ test_teardown() {
 		[ "$(states)" = oooooooo ]
 		dead $ssd
 		write_all_kinds
+		write_stripes
 		flush
 		all=oooooooo
 		[ "$(states)" = "${all:0:ssd}f${all:ssd+1}" ]
@@ -46,6 +47,7 @@ test_teardown() {
 	raid_volume 4
 	failing flushes 2
 	write_all_kinds
+	write_stripes
 	flush
 	[ "$(states)" = oofooooo ]
 	[ "$(mode)" = rw ]

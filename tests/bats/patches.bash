@@ -46,6 +46,8 @@ write_all_kinds() {
 	done
 	write 480 96
 }
+# And in whole stripes behind those: each SSD is written to, but for one time in a hundred thousand.
+write_stripes() { write 576 448; }
 # What other pools have left in the journal's ring on the members.
 empty_ring() {
 	local i
