@@ -397,7 +397,7 @@ with() {
 	message rebuild
 	all_ok
 	failing flushes 5
-	write 0 400
+	write 0 $((12 << 8))
 	flush
 	failing flushes
 	[ "$(states)" = ooooofoo ]
