@@ -114,7 +114,7 @@ new_blocks() {
 	cmp "$BATS_TEST_TMPDIR/new" <(dd if=/dev/mapper/t-v0 bs=64k skip=1 count=60 iflag=direct status=none)
 	# and it is used again
 	before=$(ios "$ssd")
-	random_to 0 8192 512
+	random_to 0 8192 1536
 	[ "$(ios "$ssd")" -gt "$before" ]
 }
 
@@ -137,6 +137,12 @@ new_blocks() {
 many_stripes() { [ "$(counter large)" -ge 128 ]; }
 avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 
+write_stripe() {
+	dd if=/dev/zero of=/dev/mapper/t-v0 bs=192k seek=$(($1 + 40)) count=1 oflag=direct status=none 3>&- &
+	pids+=($!)
+	sleep 0.05
+}
+
 @test "stripes are written elsewhere, too, while a member is silent" {
 	members=13
 	replicated
@@ -148,14 +154,16 @@ avoided_more() { [ "$(counter avoided_writes)" -gt "$1" ]; }
 	wait_for 20 held 1
 	# two of ten slots of 300 ms, and the first that asks
 	for i in {1..40}; do
-		dd if=/dev/zero of=/dev/mapper/t-v0 bs=192k seek=$((i + 40)) count=1 oflag=direct status=none 3>&- &
-		pids+=($!)
-		sleep 0.05
+		write_stripe "$i"
 	done
-	[ "$(pulse "$ssd" 4)" -eq "$spikes" ]
 	# without that 13 of 40; those of the first 60 ms, and one in 300
 	[ "$(held_count)" -le 5 ]
-	[ "$(counter avoided_writes)" -gt $((before + 3)) ]
+	for ((i = 41; $(counter avoided_writes) <= before + 3; i++)); do
+		# they are in its way by chance
+		[ $i -le 200 ]
+		write_stripe "$i"
+	done
+	[ "$(pulse "$ssd" 4)" -eq "$spikes" ]
 	hand message "ssd$ssd" release
 	wait "$writer" "${pids[@]}"
 	message convert
@@ -278,7 +286,8 @@ more_ios() { [ "$(ios "$ssd")" -gt "$1" ]; }
 }
 
 # look_while_reading US: windows are so long; $looks is how often the timer has come in 4 s, in which something is
-# read, and $hedges how often what waits was looked for.
+# read, and $hedges how often what waits was looked for.  After $gap us it comes again, if that is not late: one
+# in ten does, however slow the machine is.
 look_while_reading() {
 	local tracing=/sys/kernel/tracing event events=(timer/hrtimer_expire_entry workqueue/workqueue_execute_start)
 
@@ -293,8 +302,10 @@ look_while_reading() {
 		echo 0 >"$tracing/events/$event/enable"
 	done
 	looks=$(grep -c "function=monitor_timer" $tracing/trace)
+	gap=$(sed -n 's/.*function=monitor_timer.* now=\([0-9]*\).*/\1/p' $tracing/trace |
+		awk 'last { print int(($1 - last) / 1000) } { last = $1 }' | sort -n | sed -n "$((looks / 10 + 1))p")
 	hedges=$(grep -c "function hedge_work" $tracing/trace) || true
-	echo "looked $looks times, and $hedges times for what waits"
+	echo "looked $looks times, again after $gap us, and $hedges times for what waits"
 }
 
 @test "while all answer, its timer comes twice in a window" {
@@ -303,11 +314,13 @@ look_while_reading() {
 	random_to 0 0 1024
 	# and a few times more, if one is late to answer
 	look_while_reading 20000
-	[ "$looks" -ge 200 ]
-	[ "$looks" -le 600 ]
-	look_while_reading 200000
 	[ "$looks" -ge 20 ]
+	[ "$looks" -le 600 ]
+	[ "$gap" -le 15000 ]
+	look_while_reading 200000
+	[ "$looks" -ge 10 ]
 	[ "$looks" -le 60 ]
+	[ "$gap" -le 150000 ]
 }
 
 @test "of one that is out nothing is told" {
@@ -319,7 +332,8 @@ look_while_reading() {
 	write_held "$ssd"
 	wait_for 20 log_has ": it is not used any more"
 	look_while_reading 20000
-	[ "$looks" -ge 200 ]
+	[ "$looks" -ge 20 ]
+	[ "$gap" -le 15000 ]
 	[ "$hedges" -le 100 ]
 	hand message "ssd$ssd" release
 	wait "$writer"
