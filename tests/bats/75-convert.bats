@@ -181,12 +181,12 @@ all_fits() {
 	message convert 3>&- &
 	pid=$! pids=
 	# Eight jobs fill a block each: what its top has not is read from its base.
-	wait_for 20 held 8
+	wait_for 60 held 8
 	for ((i = 0; i < 24; i++)); do
 		(letter b 4096 $(((i << 16) + 4096)) && echo >>"$BATS_TEST_TMPDIR/done") 3>&- &
 		pids+=" $!"
 	done
-	wait_for 20 sixteen_done
+	wait_for 60 sixteen_done
 	release
 	# shellcheck disable=SC2086
 	all_end $pid $pids

@@ -56,7 +56,7 @@ same_at_once() {
 	before=$(held_count)
 	hold writes
 	same "$@"
-	wait_for 20 held $((before + copies * $#))
+	wait_for 60 held $((before + copies * $#))
 	others_answer
 }
 # same_until_held COUNT COPIES BLOCK...: the same with one block after the other, until those that hang have
