@@ -247,13 +247,15 @@ read_for_another() {
 
 @test "what is sent the second time stays as it is until it is written" {
 	empty_volume
-	# half of each block, so that a processor keeps memory for that apart
-	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=4m --bs=32k --rw=write:32k --direct=1 \
+	# half of each block, so that a processor keeps memory for that apart; more blocks than it takes to find
+	# $late, and to have it held up
+	fio --name=w --filename=/dev/mapper/t-v0 --offset=4m --size=8m --bs=32k --rw=write:32k --direct=1 \
 		--output=/dev/null
 	old=$BATS_TEST_TMPDIR/old
-	dd if=/dev/mapper/t-v0 of="$old" bs=1M skip=4 count=4 iflag=direct status=none
+	dd if=/dev/mapper/t-v0 of="$old" bs=1M skip=4 count=8 iflag=direct status=none
 	hedging 400
 	read_for_another
+	[ "$next" -le 3072 ]
 	tell_others hold writes
 	tell_others step
 	wait_for 20 others_hold 2
