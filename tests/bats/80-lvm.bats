@@ -15,7 +15,7 @@ test_setup() { mnt=$BATS_TEST_TMPDIR/mnt; mkdir -p "$mnt"; }
 test_teardown() {
 	! mountpoint -q "$mnt" || umount "$mnt"
 	[ ! -e /dev/t-vg ] || vgchange -q -an t-vg
-	dmsetup ls | awk '$1 ~ /^t--vg/ { print $1 }' | xargs -r -n 1 dm remove
+	no_lvs
 }
 
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 md5sum); }

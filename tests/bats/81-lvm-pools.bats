@@ -32,17 +32,6 @@ test_teardown() {
 	rm -rf /run/fusion
 }
 
-# As they would be gone after a crash, the upper ones first.
-no_lvs() {
-	local name left=1
-	while [ -n "$left" ]; do
-		left=
-		for name in $(dmsetup ls | awk '$1 ~ /^t--vg-/ { print $1 }'); do
-			! dmsetup remove "$name" 2>/dev/null || left=1
-		done
-	done
-}
-
 # pv NAME SIZE [OPTION...]: a new volume, for LVM.
 pv() {
 	fusion volume create t-pool "$1" --size "$2" "${@:3}" >/dev/null

@@ -25,7 +25,7 @@ test_teardown() {
 	! mountpoint -q "$a" || umount "$a"
 	! mountpoint -q "$b" || umount "$b"
 	[ ! -e /dev/t-vg ] || vgchange -q -an t-vg
-	dmsetup ls | awk '$1 ~ /^t--vg/ { print $1 }' | xargs -r -n 1 dm remove
+	no_lvs
 	rmdir "$groups"-* || :
 }
 

@@ -179,6 +179,17 @@ test_devices() {
 	done < <(hand devices fusion && hand devices fusion-pool && hand devices)
 }
 
+# Logical volumes of t-vg... are gone, as after a crash; the upper ones first.
+no_lvs() {
+	local name left=1
+	while [ -n "$left" ]; do
+		left=
+		for name in $(dmsetup ls | awk '$1 ~ /^t--vg-/ { print $1 }'); do
+			! dmsetup remove "$name" 2>/dev/null || left=1
+		done
+	done
+}
+
 # What a test that failed has left suspended: others would wait for it, as a pool's status does
 # for its metadata.
 resume_all() {
