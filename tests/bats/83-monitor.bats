@@ -145,6 +145,8 @@ write_stripe() {
 
 @test "stripes are written elsewhere, too, while a member is silent" {
 	members=13
+	# a record of the journal would be held, too
+	no_journal
 	replicated
 	# it will not be unresponsive
 	message set straggler_enter 65535
@@ -171,6 +173,8 @@ write_stripe() {
 }
 
 @test "the other replica is read while a member is unresponsive" {
+	# a record of the journal would be held, too
+	no_journal
 	replicated
 	sum=$(sum 0)
 	stuck "$ssd"
