@@ -83,7 +83,7 @@ checks='
 		fusion device readd tank 3
 		pool_is ok
 		lab_says "pull it"
-		udevadm wait --timeout=60 --removed "$nvme"7
+		udevadm wait --timeout=120 --removed "$nvme"7
 		echo "without it" | tee /srv/file2 /srv/lvm/file2
 		# all disks are written to
 		dd if=/dev/urandom of=/srv/large bs=1M count=16 conv=fsync status=none
@@ -92,7 +92,7 @@ checks='
 		done
 		large=$(md5sum </srv/large)
 		lab_says "put it back"
-		udevadm wait --timeout=60 "$nvme"7
+		udevadm wait --timeout=120 "$nvme"7
 		fusion device readd tank 7
 		pool_is ok
 		echo 3 >/proc/sys/vm/drop_caches
