@@ -9,18 +9,13 @@
 
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/labels.bash
+source "$BATS_TEST_DIRNAME/labels.bash"
 
-rules=/run/udev/rules.d/64-fusion.rules
 tutorial=${TUTORIAL:-$repo/docs/tutorial.rst}
 
-setup_file() {
-	sed "s|@SBINDIR@/fusion|$(command -v fusion)|" "$repo/udev/64-fusion.rules" >$rules
-	with_udev
-}
-teardown_file() {
-	rm $rules
-	end_udev
-}
+setup_file() { with_rules; }
+teardown_file() { without_rules; }
 
 # nvme NUMBER: a device that is called as the tutorial's are.
 nvme() {

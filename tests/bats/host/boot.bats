@@ -106,7 +106,7 @@ checks='
 # A compiler stays where it is, and so do drivers: those that are needed are in the initramfs.
 @test "the root file system is moved to a volume, and is there at the next boot" {
 	state=$BATS_FILE_TMPDIR/root
-	boot --disk-size 256M --timeout 600 <<<"$checks"'
+	boot --disk-size 256M <<<"$checks"'
 		fusion pool create tank "$virtio"[0-5] "$nvme"[67]
 		fusion volume create tank root --size 800M
 		mkfs.ext4 -q /dev/fusion/tank/root
