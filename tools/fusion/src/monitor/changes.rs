@@ -2,20 +2,27 @@
 //! What has happened to a pool between two looks, and what is to be said of one that is seen for
 //! the first time.
 
+use uuid::Uuid;
+
 use crate::running::Running;
 use crate::status::Mode;
 
 use super::event::{Event, Kind, Member};
 use super::seen::{Seen, SeenMember};
 
-fn event(pool: &Seen, kind: Kind, message: String) -> Event {
+/// Of the pool as such.
+fn of_pool(name: &str, uuid: Uuid, event: Kind, message: String) -> Event {
     Event {
-        event: kind,
-        pool: pool.name.clone(),
-        uuid: pool.uuid,
+        event,
+        pool: name.to_owned(),
+        uuid,
         member: None,
         message,
     }
+}
+
+fn event(pool: &Seen, kind: Kind, message: String) -> Event {
+    of_pool(&pool.name, pool.uuid, kind, message)
 }
 
 fn of_member(pool: &Seen, index: usize, kind: Kind, what: &str) -> Event {
@@ -54,22 +61,12 @@ pub fn not_answering(pool: &Running, seconds: u64) -> Event {
         "pool {} has not said for {seconds} s how it is: see the kernel's log",
         pool.name
     );
-    of_running(pool, Kind::NotAnswering, message)
+    of_pool(&pool.name, pool.uuid, Kind::NotAnswering, message)
 }
 
 pub fn answering(pool: &Running) -> Event {
     let message = format!("pool {} says again how it is", pool.name);
-    of_running(pool, Kind::Answering, message)
-}
-
-fn of_running(pool: &Running, event: Kind, message: String) -> Event {
-    Event {
-        event,
-        pool: pool.name.clone(),
-        uuid: pool.uuid,
-        member: None,
-        message,
-    }
+    of_pool(&pool.name, pool.uuid, Kind::Answering, message)
 }
 
 pub fn new(pool: &Seen) -> Event {
@@ -267,7 +264,6 @@ fn rebuild(before: &Seen, now: &Seen) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     fn pool() -> Seen {
         let members = (0..8).map(|i| SeenMember {

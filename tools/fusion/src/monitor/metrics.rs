@@ -92,6 +92,18 @@ impl Family {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{}{{{}}} {value}", self.name, labels.join(","));
     }
+
+    fn of_pool(&mut self, look: &Look, value: impl std::fmt::Display) {
+        self.add(&[("pool", &look.pool.name)], value);
+    }
+
+    fn of_member(&mut self, look: &Look, index: usize, value: impl std::fmt::Display) {
+        let labels = [
+            ("pool", look.pool.name.as_str()),
+            ("member", &index.to_string()),
+        ];
+        self.add(&labels, value);
+    }
 }
 
 fn escaped(value: &str) -> String {
@@ -118,7 +130,7 @@ pub fn render<'a>(pools: impl Iterator<Item = (&'a Look, bool)> + Clone) -> Stri
     volume_metrics(&mut each);
     let mut answers = Family::new("pool_answers", "gauge", "0: it does not say how it is");
     for (look, answering) in pools {
-        answers.add(&[("pool", &look.pool.name)], u8::from(answering));
+        answers.of_pool(look, u8::from(answering));
     }
     text + &answers.text
 }
@@ -149,7 +161,7 @@ fn pool_metrics(each: Each<'_>) {
         &|family, look| {
             let status = look.status.as_ref();
             let is = status.is_some_and(|status| status.mode == Mode::OutOfSpace);
-            family.add(&[("pool", &look.pool.name)], u8::from(is));
+            family.of_pool(look, u8::from(is));
         },
     );
     each(
@@ -161,7 +173,7 @@ fn pool_metrics(each: Each<'_>) {
                 .status
                 .as_ref()
                 .is_some_and(|status| status.needs_check);
-            family.add(&[("pool", &look.pool.name)], u8::from(is));
+            family.of_pool(look, u8::from(is));
         },
     );
     each(
@@ -170,7 +182,7 @@ fn pool_metrics(each: Each<'_>) {
         "1: replicas are being made equal",
         &|family, look| {
             let is = look.status.as_ref().is_some_and(|status| status.resyncing);
-            family.add(&[("pool", &look.pool.name)], u8::from(is));
+            family.of_pool(look, u8::from(is));
         },
     );
     let help = "Space over all members: what it is used for";
@@ -199,7 +211,7 @@ fn pool_metrics(each: Each<'_>) {
             if let Some(status) = &look.status {
                 let (used, total) = (status.metadata_used_blocks, status.metadata_total_blocks);
                 let blocks = if of_used { used } else { total };
-                family.add(&[("pool", &look.pool.name)], blocks * METADATA_BLOCK_BYTES);
+                family.of_pool(look, blocks * METADATA_BLOCK_BYTES);
             }
         });
     }
@@ -213,7 +225,7 @@ fn pool_metrics(each: Each<'_>) {
             &|family, look| {
                 let counters = look.status.iter().flat_map(|status| &status.counters);
                 for (_, value) in counters.filter(|(known, _)| known == name) {
-                    family.add(&[("pool", &look.pool.name)], value);
+                    family.of_pool(look, value);
                 }
             },
         );
@@ -241,22 +253,14 @@ fn member_metrics(each: Each<'_>) {
         "0: the member is not used as it should be",
         &|family, look| {
             for member in &look.members {
-                let labels = [
-                    ("pool", look.pool.name.as_str()),
-                    ("member", &member.index.to_string()),
-                ];
-                family.add(&labels, u8::from(member.state == "ok"));
+                family.of_member(look, member.index, u8::from(member.state == "ok"));
             }
         },
     );
     let help = "Pages that the member could not read";
     each("member_errors_total", "counter", help, &|family, look| {
         for member in &look.members {
-            let labels = [
-                ("pool", look.pool.name.as_str()),
-                ("member", &member.index.to_string()),
-            ];
-            family.add(&labels, member.errors);
+            family.of_member(look, member.index, member.errors);
         }
     });
     each(
@@ -265,22 +269,14 @@ fn member_metrics(each: Each<'_>) {
         "0: the member is unresponsive",
         &|family, look| {
             for pulse in &look.pulses {
-                let labels = [
-                    ("pool", look.pool.name.as_str()),
-                    ("member", &pulse.member.to_string()),
-                ];
-                family.add(&labels, u8::from(!pulse.unresponsive));
+                family.of_member(look, pulse.member, u8::from(!pulse.unresponsive));
             }
         },
     );
     let help = "Times that the member became unresponsive";
     each("member_spikes_total", "counter", help, &|family, look| {
         for pulse in &look.pulses {
-            let labels = [
-                ("pool", look.pool.name.as_str()),
-                ("member", &pulse.member.to_string()),
-            ];
-            family.add(&labels, pulse.spikes);
+            family.of_member(look, pulse.member, pulse.spikes);
         }
     });
     let help = "Time that the member was unresponsive";
@@ -290,11 +286,7 @@ fn member_metrics(each: Each<'_>) {
         help,
         &|family, look| {
             for pulse in &look.pulses {
-                let labels = [
-                    ("pool", look.pool.name.as_str()),
-                    ("member", &pulse.member.to_string()),
-                ];
-                family.add(&labels, seconds(pulse.spikes_us));
+                family.of_member(look, pulse.member, seconds(pulse.spikes_us));
             }
         },
     );
