@@ -61,6 +61,7 @@ run_vm() { "$BATS_TEST_DIRNAME/../../vm/run" "$@"; }
 	status=0
 	wait $pid || status=$?
 	[ "$status" -eq 125 ]
+	[ "$(head -n 1 "$BATS_TEST_TMPDIR/said")" = before ]
 	grep "Kernel panic" "$BATS_TEST_TMPDIR/said"
 }
 
