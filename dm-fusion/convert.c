@@ -217,7 +217,7 @@ int fusion_convert_next(struct fusion_pool *pool, struct fusion_move *m,
 
 /* ---- the table after a start ---- */
 
-/* Up to LOAD_STEP tops of @v from *@block on.  -ENODATA: those were all. */
+/* Up to LOAD_STEP tops of @v from *@block on.  -ENODATA: those were all.  Under the commit mutex. */
 static int load_step(struct fusion_volume *v, u64 *block)
 {
 	struct fusion_pool *pool = v->pool;
@@ -226,7 +226,6 @@ static int load_step(struct fusion_volume *v, u64 *block)
 	unsigned int i;
 	int r = 0;
 
-	mutex_lock(&pool->commit_lock);
 	for (i = 0; !r && i < LOAD_STEP; i++, ++*block) {
 		r = fusion_md_next_top(pool->md, v->id, block, &disk);
 		if (r)
@@ -240,7 +239,6 @@ static int load_step(struct fusion_volume *v, u64 *block)
 		r = fusion_sets_found(&pool->space,
 				      fusion_block_key(v->id, *block), &top);
 	}
-	mutex_unlock(&pool->commit_lock);
 	return r;
 }
 
@@ -252,7 +250,6 @@ static int load_patches_step(struct fusion_volume *v, u64 *block)
 	unsigned int i, j;
 	int r = 0;
 
-	mutex_lock(&v->pool->commit_lock);
 	for (i = 0; !r && i < LOAD_STEP; i++, ++*block) {
 		r = fusion_space_next_patches(s, v->id, v->class, block,
 					      &room.patches);
@@ -263,19 +260,27 @@ static int load_patches_step(struct fusion_volume *v, u64 *block)
 						    fusion_block_key(v->id, *block),
 						    &room.patches.patch[j]);
 	}
-	mutex_unlock(&v->pool->commit_lock);
 	return r;
 }
 
-/* All of @v's, step by step. */
-static int load_volume(struct fusion_volume *v, const bool *stop,
+/*
+ * All of volume @id's, step by step.  Also of one that is being deleted: what it still has in a set
+ * is live by the metadata, and who would not know of it would seal the set without (convert_find()).
+ * It may be gone between two steps, and another be there: all that one has is in sets of its own
+ * time, and who writes tells the table of these.
+ */
+static int load_volume(struct fusion_pool *pool, u32 id, const bool *stop,
 		       int (*step)(struct fusion_volume *v, u64 *block))
 {
+	struct fusion_volume *v;
 	u64 block = 0;
 	int r = 0;
 
 	while (!r) {
-		r = READ_ONCE(*stop) ? -EINTR : step(v, &block);
+		mutex_lock(&pool->commit_lock);
+		v = fusion_volume_find(pool, id);
+		r = READ_ONCE(*stop) ? -EINTR : v ? step(v, &block) : -ENODATA;
+		mutex_unlock(&pool->commit_lock);
 		cond_resched();
 	}
 	return r == -ENODATA ? 0 : r;
@@ -283,16 +288,13 @@ static int load_volume(struct fusion_volume *v, const bool *stop,
 
 int fusion_convert_load(struct fusion_pool *pool, const bool *stop)
 {
-	struct fusion_volume *v;
 	u32 id;
 	int r = 0;
 
-	for (id = 0; !r && (v = fusion_volume_get_from(pool, id)); id++) {
-		id = v->id;
-		r = load_volume(v, stop, load_step);
+	for (id = 0; !r && fusion_volume_next(pool, &id); id++) {
+		r = load_volume(pool, id, stop, load_step);
 		if (!r)
-			r = load_volume(v, stop, load_patches_step);
-		fusion_volume_put(v);
+			r = load_volume(pool, id, stop, load_patches_step);
 	}
 	return r;
 }

@@ -298,6 +298,12 @@ int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written)
 	r = ledger_get(ledger, a, &e);
 	if (r || !e->disk.live)
 		return r;
+	/* what is live and not in the parity could not be reconstructed: never in the trees */
+	if (le64_to_cpu(e->disk.live) & ~written) {
+		fusion_md_damaged(ledger->space->md, "stripe %llx has more that is live than its parity covers",
+				  a);
+		return -EIO;
+	}
 	ledger_dirty(ledger, e);
 	e->disk.state = FUSION_STRIPE_RAID;
 	e->disk.written = cpu_to_le64(written);

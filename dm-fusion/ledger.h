@@ -50,7 +50,8 @@ int fusion_ledger_patch_dead(struct fusion_ledger *ledger,
 			     const struct fusion_patch *patch);
 /*
  * Stripe @a, a primary, is RAID now: its parity covers the slots in @written.
- * After the slots that died and became live.  Nothing if none of it is live.
+ * After the slots that died and became live.  Nothing if none of it is live;
+ * -EIO if something is that is not in @written.
  */
 int fusion_ledger_seal(struct fusion_ledger *ledger, u64 a, u64 written);
 /*

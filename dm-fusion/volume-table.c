@@ -64,19 +64,41 @@ void fusion_volume_wait_deleted(struct fusion_pool *pool, u32 id, long time)
 	wait_event_timeout(pool->movers_wait, !fusion_volume_deleting(pool, id), time);
 }
 
-struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id)
+/* The one with the lowest id from @id on; also one that is being deleted, if @any. */
+static struct fusion_volume *volume_from(struct fusion_pool *pool, u32 id, bool any)
 {
 	struct fusion_volume *v, *next = NULL;
+
+	list_for_each_entry(v, &pool->volumes, list)
+		if ((any || !v->deleting) && v->id >= id && (!next || v->id < next->id))
+			next = v;
+	return next;
+}
+
+struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id)
+{
+	struct fusion_volume *v;
 	unsigned long flags;
 
 	spin_lock_irqsave(&pool->volumes_lock, flags);
-	list_for_each_entry(v, &pool->volumes, list)
-		if (!v->deleting && v->id >= id && (!next || v->id < next->id))
-			next = v;
-	if (next)
-		next->movers++;
+	v = volume_from(pool, id, false);
+	if (v)
+		v->movers++;
 	spin_unlock_irqrestore(&pool->volumes_lock, flags);
-	return next;
+	return v;
+}
+
+bool fusion_volume_next(struct fusion_pool *pool, u32 *id)
+{
+	struct fusion_volume *v;
+	unsigned long flags;
+
+	spin_lock_irqsave(&pool->volumes_lock, flags);
+	v = volume_from(pool, *id, true);
+	if (v)
+		*id = v->id;
+	spin_unlock_irqrestore(&pool->volumes_lock, flags);
+	return v;
 }
 
 void fusion_volume_put(struct fusion_volume *v)

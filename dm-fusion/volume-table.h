@@ -28,6 +28,8 @@ struct fusion_volume *fusion_volume_find(struct fusion_pool *pool, u32 id);
 struct fusion_volume *fusion_volume_get(struct fusion_pool *pool, u32 id);
 /* As above: that of the lowest id from @id on. */
 struct fusion_volume *fusion_volume_get_from(struct fusion_pool *pool, u32 id);
+/* *@id: the lowest one from *@id on, also of a volume that is being deleted.  Any context. */
+bool fusion_volume_next(struct fusion_pool *pool, u32 *id);
 void fusion_volume_put(struct fusion_volume *v);
 /* Is that volume being deleted?  What it had may be in the metadata still.  Any context. */
 bool fusion_volume_deleting(struct fusion_pool *pool, u32 id);
