@@ -203,12 +203,19 @@ static int failures_begin(struct fusion_pool *pool, u64 members)
 
 int fusion_failures_flush(struct fusion_pool *pool, u64 members)
 {
-	/* of others the failure has been recorded since */
-	u64 out = members & fusion_members_out(pool);
-	int r = failures_begin(pool, members & ~out);
+	/* that of others has been recorded since */
+	int r = failures_begin(pool, members & ~fusion_members_out(pool));
+	u64 left;
 
-	/* not even what the last commit says is there need be */
-	fusion_md_super(pool->md)->lost |= out | (members & pool->failures.begun);
+	/*
+	 * What the cache has may be lost: what was written since the flush before this one.  All of
+	 * that is in the epochs that are applied next, as every flush before the last commit has
+	 * ended well, and becomes stale there if the number is in use by then.
+	 */
+	spin_lock_irq(&pool->failures.lock);
+	for (left = members & pool->failures.begun; left; left &= left - 1)
+		failure_lacks(pool, fusion_ctz64(left));
+	spin_unlock_irq(&pool->failures.lock);
 	return r;
 }
 

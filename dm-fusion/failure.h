@@ -106,7 +106,8 @@ int fusion_failures_rebuilt(struct fusion_pool *pool, u64 generation);
 
 /*
  * The members in @members could not be flushed.  0: those that failed are recorded with the
- * transaction, whose end, with @r, is fusion_failures_end(); -EIO.  Under the commit mutex.
+ * transaction, whose end, with @r, is fusion_failures_end(), and what the transaction says of
+ * stripes is stale on them; -EIO.  Under the commit mutex, before anything is applied.
  */
 int fusion_failures_flush(struct fusion_pool *pool, u64 members);
 /*

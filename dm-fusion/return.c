@@ -90,7 +90,7 @@ static const char *return_lost(struct fusion_pool *pool, unsigned int i, const u
 	if (memcmp(uuid, fusion_md_member_uuid(pool->md, i), FUSION_UUID_BYTES))
 		return "it is another device than it was";
 	if (super->lost >> i & 1)
-		return "it has lost what it had not written, or was out while too many others were";
+		return "what it lacks is not recorded: too many others were out when it failed";
 	if (generation < super->left[i])
 		return "it is older than it was when it was used last";
 	if (generation > super->states_generation)

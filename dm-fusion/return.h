@@ -28,8 +28,9 @@
  * by then is nowhere, and counts again if it comes back again.
  *
  * What was there counts if it is the same device, it has the record of the states of when it
- * was used last, or a newer one, it has not failed a flush, which says that its cache may have
- * been lost, and had a number all the time.
+ * was used last, or a newer one, and had a number all the time.  What it had not flushed when
+ * it failed, and may have lost, is marked: what an epoch has of a stripe that was written before
+ * is applied after the failure (failure.c).
  */
 #ifndef DM_FUSION_RETURN_H
 #define DM_FUSION_RETURN_H
