@@ -111,8 +111,7 @@ static void member_change(struct fusion_pool *pool, unsigned int i,
 
 	super->member[i] = state;
 	super->rebuilt &= ~(1ULL << i);
-	/* that of the last commit has been acted upon, so it has that */
-	super->left[i] = pool->states_committed;
+	super->left[i] = fusion_record_of(pool, i);
 	super->states_generation++;
 	super->incompat |= FUSION_INCOMPAT_FAILURES;
 	/* one that was returning has its own */

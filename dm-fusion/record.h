@@ -31,5 +31,10 @@ void fusion_records_exit(struct fusion_pool *pool);
  * and have not got it.  Returns those that failed that.  Under the commit mutex; sleeps.
  */
 u64 fusion_records_write(struct fusion_pool *pool);
+/*
+ * The generation of the newest record that member @i, which is used, is known to have: one that fails as it
+ * is to be told of another's failure has the one before.  Under the commit mutex.
+ */
+u64 fusion_record_of(const struct fusion_pool *pool, unsigned int i);
 
 #endif /* DM_FUSION_RECORD_H */

@@ -277,7 +277,7 @@ cut_at() {
 # labelled_volume OPTION...: 12 MiB, all of it in RAID stripes, of a pool with labels, as t-v0.
 labelled_volume() {
 	own_metadata "$@"
-	message create_volume 0 v0 $((12 << 11)) 3 1
+	message create_volume 0 v0 $((12 << 11)) 3 "${parities:-1}"
 	model=$BATS_TEST_TMPDIR/model
 	random $((12 << 8)) >"$model"
 	labelled_device
@@ -467,6 +467,34 @@ back_without() {
 	all_ok
 	all_there 5 3 "${others[@]}"
 	parity_fits
+	labelled_stop
+}
+
+@test "an SSD that fails as it is told of another's failure counts as it was before" {
+	parities=2
+	labelled_volume
+	write 0 200
+	failing writes 5
+	message fail 3
+	failing writes
+	[ "$(states)" = ooofofoo ]
+	write 300 200
+	flush
+	before=$(sectors written 5)
+	message readd 5
+	as_written
+	message readd 3
+	message rebuild
+	all_ok
+	wrote=$(($(sectors written 5) - before))
+	echo "$wrote sectors of $before were written"
+	[ $wrote -gt 0 ]
+	[ $wrote -lt $((before / 2)) ]
+	as_written
+	all_there 5 3 "${others[@]}"
+	parity_fits
+	labelled_start
+	all_there "${others[@]}"
 	labelled_stop
 }
 
