@@ -314,6 +314,14 @@ with() {
 	[[ "$(states)" = *m* ]]
 }
 
+# part_written SHARE: to 5 since $before, and less than half of so many sectors.
+part_written() {
+	wrote=$(($(sectors written 5) - before))
+	echo "$wrote sectors of $1 were written"
+	[ $wrote -gt 0 ]
+	[ $wrote -lt $(($1 / 2)) ]
+}
+
 @test "an SSD that was away gets what has changed meanwhile" {
 	# then what it has replicas of is written in place, but not on it
 	labelled_volume --spares 0
@@ -334,10 +342,7 @@ with() {
 	as_written
 	message rebuild
 	all_ok
-	wrote=$(($(sectors written 5) - before))
-	echo "$wrote sectors of $share were written"
-	[ $wrote -gt 0 ]
-	[ $wrote -lt $((share / 2)) ]
+	part_written "$share"
 	all_there 5 "${others[@]}"
 	parity_fits
 	labelled_start
@@ -415,10 +420,7 @@ back_without() {
 	as_written
 	message rebuild
 	all_ok
-	wrote=$(($(sectors written 5) - before))
-	echo "$wrote sectors of $share were written"
-	[ $wrote -gt 0 ]
-	[ $wrote -lt $((share / 2)) ]
+	part_written "$share"
 	all_there 5 "${others[@]}"
 	parity_fits
 }
@@ -486,10 +488,7 @@ back_without() {
 	message readd 3
 	message rebuild
 	all_ok
-	wrote=$(($(sectors written 5) - before))
-	echo "$wrote sectors of $before were written"
-	[ $wrote -gt 0 ]
-	[ $wrote -lt $((before / 2)) ]
+	part_written "$before"
 	as_written
 	all_there 5 3 "${others[@]}"
 	parity_fits
