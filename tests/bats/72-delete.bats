@@ -25,10 +25,19 @@ fill() {
 	[ "$tops" -ge 2048 ]
 }
 
-# The message waits; sets $deleter.
-delete_begin() {
+# delete_held FLUSHES: the deletion has begun, so many were let through, and the next one is held; two
+# make a commit.  The message waits; sets $deleter.
+delete_held() {
+	local i
+
+	hold flushes
 	message delete_volume 0 3>&- &
 	deleter=$!
+	for ((i = 0; i < $1; i++)); do
+		wait_for 20 held 1
+		step
+	done
+	wait_for 20 held 1
 }
 state() { message volumes | awk '$1 == 0 { print $8 }'; }
 gone() { [ -z "$(state)" ]; }
@@ -48,13 +57,7 @@ gone() { [ -z "$(state)" ]; }
 		sum0=$(sum 0)
 		dm remove t-v0
 		udevadm settle
-		hold flushes
-		delete_begin
-		for ((i = 0; i < flushes; i++)); do
-			wait_for 20 held 1
-			step
-		done
-		wait_for 20 held 1
+		delete_held $flushes
 		power_cut $((flushes + 1))
 		release
 		run ! wait $deleter
@@ -88,11 +91,13 @@ gone() { [ -z "$(state)" ]; }
 }
 
 sets_tried() { [ $(($(counter converted) + $(counter convert_gave_up))) -ge 3 ]; }
-# Flushes are let through, one by one, until COMMAND succeeds.
+# step_until COMMAND...: flushes are let through, one by one, until it succeeds; $steps of them.
 step_until() {
+	steps=0
 	while ! "$@"; do
 		wait_for 20 held_or "$@"
 		step
+		steps=$((steps + 1))
 	done
 }
 held_or() { held 1 || "$@"; }
@@ -117,13 +122,7 @@ held_or() { held 1 || "$@"; }
 	dm remove t-v0
 	dm remove t-v1
 	udevadm settle
-	hold flushes
-	delete_begin
-	for _ in 1 2; do
-		wait_for 20 held 1
-		step
-	done
-	wait_for 20 held 1
+	delete_held 2
 	power_cut 1
 	release
 	run ! wait $deleter
@@ -162,39 +161,25 @@ held_or() { held 1 || "$@"; }
 	fill
 	dm remove t-v0
 	udevadm settle
-	hold flushes
-	delete_begin
 	# The mark; then it is in the middle of a step, with the commit mutex.
-	for _ in 1 2; do
-		wait_for 20 held 1
-		step
-	done
-	wait_for 20 held 1
-	# New replicas, in place, a stripe; and what was there.
+	delete_held 2
+	# New replicas, in place, stripes, and what was there: no more than an epoch takes of one processor
+	# of two (the metadata is small), as none is committed.
 	random_to 1 512 16 4k
 	random_to 1 512 16 4k
-	random_to 1 768 64 256k
+	random_to 1 768 24 96k
 	sum=$(sum 1)
 	# A flush takes its turn between two steps.
 	sync /dev/mapper/t-v1 3>&- &
 	syncer=$!
-	steps=0
-	while running $syncer; do
-		wait_for 20 held_or_ended $syncer
-		step
-		steps=$((steps + 1))
-	done
+	step_until ended $syncer
 	wait $syncer
-	rest=0
-	while running $deleter; do
-		wait_for 20 held_or_ended $deleter
-		step
-		rest=$((rest + 1))
-	done
+	echo "$steps flushes until it was committed"
+	step_until ended $deleter
 	release
 	wait $deleter
-	echo "$steps flushes until it was committed, and then $rest"
-	[ $rest -ge 4 ]
+	echo "and then $steps"
+	[ $steps -ge 4 ]
 	gone
 	[ "$(sum 1)" = "$sum" ]
 	stop_pool
