@@ -37,6 +37,7 @@ struct fusion_rebuild_found {
 	u64 sets;			/* in sets, or they have died */
 	u64 held;			/* by who will make them live, or writes to them */
 	u64 stuck;			/* it has no place */
+	u64 home;			/* stripes that a member which is returning lacks something of */
 	u64 done;			/* and those that were rebuilt */
 	int error;			/* of the first that could not be computed */
 };

@@ -90,6 +90,7 @@ static int rebuild_round(struct fusion_rebuild_batch *b)
 			b->found.held++;
 		else if (lost.nowhere != lost.areas)
 			rebuild_stuck(b, id);
+		b->found.home += !!lost.home;
 		if (!r && !lost.held && (lost.areas || lost.home))
 			r = fusion_rebuild_add(b, id, &lost);
 		cond_resched();
@@ -150,9 +151,11 @@ static int rebuild_all(struct fusion_background *background)
 	fusion_rebuild_batch_init(b, pool);
 	do {
 		r = rebuild_round(b);
+		/* what is nowhere of others, out still, they do not wait for */
+		if (!r && !b->found.home)
+			r = fusion_return_all(pool, &b->generation);
 		if (!r)
 			r = rebuild_left(b, &vain);
-		/* this is what they wait for */
 		if (!r)
 			r = fusion_return_all(pool, &b->generation);
 		if (!r)

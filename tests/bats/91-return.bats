@@ -250,6 +250,40 @@ cut_at() {
 	as_written
 }
 
+# What is in sets has no place on the other one, and stays: nobody asks for its conversion.
+@test "an SSD that is back does not wait for what another lacks that is out still" {
+	local b before
+	raid_volume 8 3 2
+	message fail 2
+	message fail 5
+	# to stripes, and no replicas
+	write 0 1536
+	blank 2
+	message replace 2
+	for b in {100..115}; do write $((b * 16)) 16; done
+	flush
+	message set age_s 3600
+	message set idle_ms 3600000
+	before=$(space replicated)
+	[ "$before" -gt 0 ]
+	message set paused 0
+	wait_for 60 states_are ooooofoo
+	[ "$(space replicated)" -eq "$before" ]
+	[ "$(counter degraded)" -ne 0 ]
+	as_written
+	# who asks is told what is left
+	run ! message rebuild
+	log_has "the space for spares is not enough for all members that are out"
+	[ "$(states)" = ooooofoo ]
+	blank 5
+	message replace 5
+	message rebuild
+	[ "$(states)" = oooooooo ]
+	[ "$(counter degraded)" -eq 0 ]
+	all_there 2 5 "${others[@]}"
+	parity_fits
+}
+
 @test "the power fails while an SSD returns" {
 	raid_volume 12
 	message fail 2

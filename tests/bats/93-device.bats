@@ -18,10 +18,10 @@ test_teardown() { [ ! -e /dev/mapper/t-pool ] || fusion pool stop t-pool >/dev/n
 extra() {
 	dm create "t-$1" --table "0 ${3:-$member_sectors} linear /dev/mapper/ssd$2 $((2048 + 2 * member_sectors))"
 }
-# a pool of eight with data, whose background does only what it is asked for
+# used_pool [OPTION...]: of eight, with a volume with data; its background does only what it is asked for
 used_pool() {
 	labelled_pool
-	fusion volume create t-pool v0 --size 24M >/dev/null
+	fusion volume create t-pool v0 --size 24M "$@" >/dev/null
 	random 6144 | dd of=/dev/mapper/t-pool-v0 bs=1M iflag=fullblock oflag=direct status=none
 	message convert
 	written=$(sum_v0)
@@ -160,6 +160,29 @@ sectors_written() {
 	restarted
 	[ "$(states)" = oooooooo ]
 	without 5
+}
+
+@test "of two that were missing one has come back when it has what belongs there, whatever the other lacks" {
+	used_pool --raid raid6 --data 3
+	fusion pool stop t-pool
+	away 3 5
+	start
+	[ "$(states)" = ooomomoo ]
+	overwrite 4
+	back 3 5
+	run fusion device readd t-pool 3
+	[ "$status" -eq 0 ]
+	[[ $output == *"/dev/mapper/t-m3 is member 3 of pool t-pool"* ]]
+	[ "$(states)" = ooooomoo ]
+	as_written
+	# what is nowhere is an error for who asks for all
+	run ! fusion device rebuild t-pool
+	[[ $output == *"not enough"* ]]
+	fusion device readd t-pool 5 >/dev/null
+	[ "$(states)" = oooooooo ]
+	fusion device rebuild t-pool >/dev/null
+	without 2
+	without 6
 }
 
 @test "one that was replaced does not come back, but may be used as an empty one" {

@@ -75,6 +75,18 @@ pub fn rebuild(dm: &Dm, pool: &Running) -> Result<u64> {
     Ok(grown(&before, &status(dm, pool)?, "rebuilt"))
 }
 
+/// Until member `index` has all that belongs there; how many stripes were rebuilt meanwhile. What
+/// others lack, which are still out, is no error.
+pub fn fill(dm: &Dm, pool: &Running, index: usize) -> Result<u64> {
+    let before = status(dm, pool)?;
+    let rebuilt = rebuild(dm, pool);
+    let after = status(dm, pool)?;
+    match rebuilt {
+        Err(error) if after.members[index].state != "ok" => Err(error),
+        _ => Ok(grown(&before, &after, "rebuilt")),
+    }
+}
+
 pub fn scrub(dm: &Dm, pool: &Running, repair: bool, restart: bool) -> Result<Scrubbed> {
     if restart {
         dm.message(&pool.name, "scrub_restart")?;

@@ -92,7 +92,7 @@ fn back(
     let rebuilt = if no_wait {
         None
     } else {
-        let rebuilt = background::rebuild(dm, &pool).with_context(|| {
+        let rebuilt = background::fill(dm, &pool, index).with_context(|| {
             format!(
                 "{device} is member {index} of pool {}, but has not got all that belongs there",
                 pool.name
