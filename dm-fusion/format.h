@@ -15,6 +15,7 @@
  *	journal_offset	the ring of the map's journal, if there is one, the same on
  *			all members
  *	data_offset	bands
+ *			what is behind them is of no use; pools of the tool have 1 MiB of that at least
  *
  * The metadata device: block 0 is the superblock, the rest belongs to
  * dm-persistent-data's space map and these btrees:

@@ -11,6 +11,9 @@ const MIB_SECTORS: u64 = (1 << 20) / SECTOR_BYTES;
 const LABEL_AREA_SECTORS: u64 = label::LABEL_AREA_BYTES / SECTOR_BYTES;
 /// For dm-raid's superblock and its bitmap of one bit for each 4 MiB.
 const RMETA_SECTORS: u64 = MIB_SECTORS;
+/// At the end of each member, of no use: others look there for what is theirs (md of format 1.0, DDF,
+/// ZFS), and what a volume has must not be taken for that.
+const TAIL_SECTORS: u64 = MIB_SECTORS;
 /// Legs of the metadata mirror; every layout has more members.
 pub const LEGS: u16 = 3;
 
@@ -84,9 +87,10 @@ impl Geometry {
         };
         let data_offset_sectors = slice_end + journal_sectors;
 
-        let chunks = member_sectors.saturating_sub(data_offset_sectors) / u64::from(block_sectors);
+        let beside_data = data_offset_sectors + TAIL_SECTORS;
+        let chunks = member_sectors.saturating_sub(beside_data) / u64::from(block_sectors);
         let bands = layout.bands(chunks).with_context(|| {
-            let least = data_offset_sectors + layout.min_member_chunks() * u64::from(block_sectors);
+            let least = beside_data + layout.min_member_chunks() * u64::from(block_sectors);
             format!(
                 "the smallest member has {}, but a pool of {members} members with blocks of {} \
                  needs at least {} on each: use larger devices or smaller blocks",
@@ -169,8 +173,23 @@ mod tests {
         assert_eq!(geometry.journal_offset_sectors, 18 * MIB_SECTORS);
         assert_eq!(geometry.journal_sectors, 4 * MIB_SECTORS);
         assert_eq!(geometry.data_offset_sectors, 22 * MIB_SECTORS);
-        assert!(geometry.data_offset_sectors + geometry.data_sectors() <= GIB);
+        assert!(geometry.data_offset_sectors + geometry.data_sectors() <= GIB - MIB_SECTORS);
         assert!(geometry.bands.count >= 24, "{:?}", geometry.bands);
+    }
+
+    /// Whatever its size, as much as that is left free, and not more than it takes for a band.
+    #[test]
+    fn the_end_of_members() {
+        for sectors in (64 * MIB_SECTORS..GIB).step_by(1237) {
+            let geometry = Geometry::new(8, None, 128, sectors, ALL).unwrap();
+            let end = geometry.data_offset_sectors + geometry.data_sectors();
+            assert!(end + MIB_SECTORS <= sectors, "{sectors}");
+        }
+        let at_least = |sectors| Geometry::new(8, None, 128, sectors, ALL).is_ok();
+        let least = (0..).find(|sectors| at_least(*sectors)).unwrap();
+        let geometry = Geometry::new(8, None, 128, least, ALL).unwrap();
+        let end = geometry.data_offset_sectors + geometry.data_sectors();
+        assert_eq!(end + MIB_SECTORS, least);
     }
 
     #[test]
