@@ -232,7 +232,7 @@ static int check_label(struct dm_target *ti, const struct fusion_pool_table *t,
 					     &whole);
 	config->states_seen = max(config->states_seen, states->generation);
 	if (whole)
-		config->recorded |= 1ULL << i;
+		config->recorded[i] = states->generation;
 	return 0;
 }
 
@@ -262,9 +262,10 @@ static int check_labels(struct dm_target *ti, const struct fusion_pool_table *t,
 		chosen = fusion_states_choose(states, t->n);
 	config->states_generation = chosen.generation;
 	for (i = 0; i < t->n && !r; i++)
-		if (states[i].generation != chosen.generation ||
+		/* the other one of two halves */
+		if (states[i].generation == chosen.generation &&
 		    states[i].used != chosen.used)
-			config->recorded &= ~(1ULL << i);
+			config->recorded[i] = 0;
 	kfree(states);
 	if (page)
 		__free_page(page);

@@ -16,8 +16,7 @@
 struct pool_target {
 	struct fusion_pool *pool;
 	struct fusion_pool_table table;
-	u64 recorded;			/* see struct fusion_pool */
-	u64 recorded_generation;
+	u64 recorded[FUSION_MAX_MEMBERS];	/* see struct fusion_pool */
 };
 
 /* ---- constructor ---- */
@@ -105,8 +104,7 @@ static int pool_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	mutex_unlock(&fusion_pools_lock);
 	if (r)
 		goto bad_devices;
-	pt->recorded = config->recorded;
-	pt->recorded_generation = config->states_generation;
+	memcpy(pt->recorded, config->recorded, sizeof(pt->recorded));
 	kfree(config);
 	ti->private = pt;
 	ti->num_flush_bios = 0;
@@ -162,8 +160,7 @@ static int pool_preresume(struct dm_target *ti)
 		pool->member[i].offset_sectors = pt->table.member[i].offset_sectors;
 	}
 	pool->member[FUSION_NOWHERE].bdev = dm_disk(dm_table_get_md(ti->table))->part0;
-	pool->recorded = pt->recorded;
-	pool->recorded_generation = pt->recorded_generation;
+	memcpy(pool->recorded, pt->recorded, sizeof(pool->recorded));
 	pool->error_if_no_space = pt->table.error_if_no_space;
 	pool->space.passdown = !pt->table.no_discard_passdown;
 	WRITE_ONCE(pool->ti, ti);

@@ -315,10 +315,7 @@ struct fusion_pool {
 	/* record.c; under the commit mutex */
 	struct page *record;
 	u64 states_committed;		/* generation of those in the last commit */
-	u64 recorded;			/* members that have the states of this generation */
-	u64 recorded_generation;
-	u64 recorded_before;		/* and that had those of the one before */
-	u64 recorded_before_generation;
+	u64 recorded[FUSION_MAX_MEMBERS];	/* and in each one's newest record; 0: not known */
 	u64 states_seen;		/* the newest of the records, as the pool was made */
 	struct mutex background_lock;	/* making these */
 	struct fusion_stripe_pool background_pool[FUSION_MAX_CLASSES];

@@ -24,7 +24,7 @@ struct fusion_pool_config {
 	bool labelled;
 	u64 states_generation;		/* of the records: see fusion_states_choose() */
 	u64 states_seen;		/* the newest of all */
-	u64 recorded;			/* members that have that, in both copies */
+	u64 recorded[FUSION_MAX_MEMBERS];	/* each one's, if it is in both copies, or 0 */
 	u8 pool_uuid[FUSION_UUID_BYTES];
 	u8 member_uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];
 };

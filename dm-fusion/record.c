@@ -40,16 +40,10 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	if (!(super->compat & FUSION_COMPAT_LABELLED) ||
 	    super->states_generation != pool->states_committed)
 		return 0;
-	if (pool->recorded_generation != super->states_generation) {
-		pool->recorded_before_generation = pool->recorded_generation;
-		pool->recorded_before = pool->recorded;
-		pool->recorded_generation = super->states_generation;
-		pool->recorded = 0;
-	}
 	for (i = 0; i < pool->layout.n; i++)
-		if (fusion_state_used(super->member[i]))
+		if (fusion_state_used(super->member[i]) &&
+		    pool->recorded[i] != super->states_generation)
 			todo |= 1ULL << i;
-	todo &= ~pool->recorded;
 	if (!todo)
 		return 0;
 	record = record_begin(pool);
@@ -59,16 +53,13 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	memcpy(record->state, super->member, sizeof(record->state));
 	fusion_record_seal(record);
 	failed = fusion_members_write_record(pool, todo, pool->record);
-	pool->recorded |= todo & ~failed;
+	for (todo &= ~failed; todo; todo &= todo - 1)
+		pool->recorded[fusion_ctz64(todo)] = super->states_generation;
 	return failed;
 }
 
 u64 fusion_record_of(const struct fusion_pool *pool, unsigned int i)
 {
-	if (pool->recorded >> i & 1)
-		return pool->recorded_generation;
-	/* what it could not write is what it failed with */
-	if (pool->recorded_before >> i & 1)
-		return pool->recorded_before_generation;
-	return pool->states_committed;
+	/* one that could not be told of this generation has failed with the one before */
+	return pool->recorded[i] ? pool->recorded[i] : pool->states_committed;
 }
