@@ -44,13 +44,24 @@ monitor() {
 	daemon=$!
 	wait_for 20 test -e "$metrics" || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
 }
-# At once.
+# At once, unless there are programs to be waited for.
 end_monitor() {
 	local pid=$daemon
 	daemon=
 	kill -TERM "$pid"
 	wait_for 2 ended "$pid"
-	wait "$pid" || [ $? -eq 143 ]
+	wait "$pid"
+}
+# It waits for none.
+interrupt_twice() {
+	local pid=$daemon status=0
+	kill -TERM "$pid"
+	stays 1 ended "$pid"
+	daemon=
+	kill -TERM "$pid"
+	wait_for 2 ended "$pid"
+	wait "$pid" || status=$?
+	[ $status -eq 1 ]
 }
 # count EVENT [POOL [MEMBER]]: how often it was told
 count() { grep -cx -e "$1 ${2:-t-pool}${3:+ $3}" "$told"; }
@@ -168,6 +179,40 @@ metric() { grep -qxF "$1" "$metrics"; }
 	wait_for 20 told DeviceDisappeared
 	all_told DeviceDisappeared
 }
+
+@test "what was seen is told before it ends; or not, if it is ended again" {
+	local gate=$BATS_TEST_TMPDIR/gate
+	mkfifo "$gate"
+	# the first one waits until the gate is opened
+	cat >"$BATS_TEST_TMPDIR/bin/hook" <<-END
+		#!/bin/sh
+		[ -e $gate.open ] || cat $gate
+		echo "\$*" >>$told
+	END
+	labelled_pool
+	monitor --json
+	message fail 3
+	wait_for 20 in_output Fail
+	fusion device readd t-pool 3 >/dev/null
+	wait_for 20 in_output SpareActive
+	kill -TERM "$daemon"
+	stays 1 ended "$daemon"
+	all_told
+	touch "$gate.open"
+	echo >"$gate"
+	wait_for 20 ended "$daemon"
+	wait "$daemon"
+	all_told Fail Returning SpareActive
+
+	rm "$gate.open"
+	monitor --json
+	message fail 4
+	wait_for 20 in_output Fail
+	interrupt_twice
+	all_told Fail Returning SpareActive
+	echo >"$gate"
+}
+in_output() { grep -qF "\"$1\"" "$BATS_TEST_TMPDIR/out"; }
 
 @test "a pool that appears later, and goes; without a timer" {
 	# it would not look by itself within the test
@@ -289,7 +334,7 @@ no_metrics() { ! grep -q '^[^#]' "$metrics"; }
 	wait_for 20 grep -q "^Subject: Fail event on t-pool:" "$mails"
 	# the program has not ended
 	all_told Fail
-	end_monitor
+	interrupt_twice
 	pkill -x sleep
 }
 # entered EVENT DEVICE: in the journal

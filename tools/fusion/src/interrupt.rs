@@ -22,7 +22,20 @@ pub fn allow() {
     mask(libc::SIG_UNBLOCK);
 }
 
+/// Waits for one of those that are held back, and takes it.
+pub fn take() {
+    let (set, mut signal) = (set(), 0);
+    // SAFETY: a set, and where to put the signal. It fails with a wrong set alone.
+    unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+}
+
 fn mask(how: libc::c_int) {
+    let set = set();
+    // SAFETY: a set, and nowhere to put the old one.
+    unsafe { libc::pthread_sigmask(how, &raw const set, ptr::null_mut()) };
+}
+
+fn set() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set that the others use.
     unsafe {
@@ -30,7 +43,7 @@ fn mask(how: libc::c_int) {
         for signal in SIGNALS {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
-        libc::pthread_sigmask(how, set.as_ptr(), ptr::null_mut());
+        set.assume_init()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::cli::MonitorArgs;
 use crate::dm::Dm;
+use crate::interrupt;
 use crate::monitor::event::Event;
 use crate::monitor::saved::Saved;
 use crate::monitor::tell::Teller;
@@ -19,20 +21,24 @@ use crate::monitor::{changes, metrics, wait};
 /// How long --test waits for pools to be seen.
 const TEST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Signals are not held back: an end at any moment harms nothing.
+/// A signal ends it when all is told that has been seen to happen: the next one will not tell it again.
 pub fn run(args: &MonitorArgs, json: bool) -> Result<()> {
     // An error now is for who has called this.
     let dm = Dm::open()?;
     dm.list()?;
+    if !args.test {
+        interrupt::defer();
+    }
     let teller = Teller::new(given(&args.program), given(&args.mail), json);
     let (messages, inbox) = mpsc::channel();
     if args.test {
         return test(teller, messages, &inbox);
     }
     let saved = Saved::open()?;
+    await_signal(messages.clone());
     begin_waiting(dm, messages.clone());
     let watch = Watch::new(messages, watch::looker(), saved.read());
-    let mut monitor = Monitor {
+    let monitor = Monitor {
         interval: args.interval,
         metrics: given(&args.metrics).map(PathBuf::from),
         teller,
@@ -46,6 +52,17 @@ pub fn run(args: &MonitorArgs, json: bool) -> Result<()> {
 /// A variable that is set to nothing is as if it were not.
 fn given(value: &Option<String>) -> Option<String> {
     value.clone().filter(|value| !value.is_empty())
+}
+
+/// They are held back.
+fn await_signal(messages: Sender<Message>) {
+    thread::spawn(move || {
+        interrupt::take();
+        let _ = messages.send(Message::Interrupted);
+        // Another one does not wait for programs.
+        interrupt::take();
+        process::exit(1);
+    });
 }
 
 fn begin_waiting(dm: Dm, messages: Sender<Message>) {
@@ -68,7 +85,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn run(&mut self, inbox: &Receiver<Message>) -> Result<()> {
+    fn run(mut self, inbox: &Receiver<Message>) -> Result<()> {
         let mut next = Instant::now() + self.interval;
         loop {
             let due = self.watch.due().map_or(next, |due| due.min(next));
@@ -79,7 +96,9 @@ impl Monitor {
                 Err(RecvTimeoutError::Disconnected) => bail!("nobody looks at the pools any more"),
             };
             let mut events = Vec::new();
+            let mut interrupted = false;
             while let Some(next) = message {
+                interrupted |= matches!(next, Message::Interrupted);
                 events.extend(hear(&mut self.watch, next)?);
                 message = inbox.try_recv().ok();
             }
@@ -94,6 +113,10 @@ impl Monitor {
             }
             events.extend(self.watch.tick());
             self.tell(&events);
+            if interrupted {
+                self.teller.finish();
+                return Ok(());
+            }
         }
     }
 
@@ -132,6 +155,7 @@ fn hear(watch: &mut Watch, message: Message) -> Result<Vec<Event>> {
             return Ok(watch.looked(number, look.map(|look| *look)));
         }
         Message::Ended(error) => return Err(error),
+        Message::Interrupted => {}
     }
     Ok(Vec::new())
 }

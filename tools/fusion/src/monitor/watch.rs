@@ -37,6 +37,8 @@ pub enum Message {
     Looked(u64, Result<Box<Look>>),
     /// Nobody waits for events any more.
     Ended(anyhow::Error),
+    /// We are to end.
+    Interrupted,
 }
 
 pub type Looker = Arc<dyn Fn(Running) -> Result<Look> + Send + Sync>;
