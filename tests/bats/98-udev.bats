@@ -78,6 +78,11 @@ uuid() { fusion scan --json /dev/mapper/t-m3 | jq -r '.members[].pool_uuid'; }
 	back 5
 	[ "$(state 5)" = complete ]
 	[ "$(wants 5)" = "fusion-start@$uuid.service" ]
+	# which is decided before udev has made its name
+	device=/dev/$(hand name t-m5)
+	rm /dev/mapper/t-m5
+	fusion scan --udev "$device" | grep -x FUSION_STATE=complete
+	dmsetup mknodes t-m5
 	fusion pool start --automatic complete "$uuid"
 	[ "$(mode)" = rw ]
 	[ "$(state 5)" = running ]

@@ -19,12 +19,20 @@ checks='
 	patience=/etc/systemd/system/fusion-last-resort@.timer.d
 	be_patient() { mkdir $patience; printf "[Timer]\nOnActiveSec=\nOnActiveSec=600\n" >$patience/slow.conf; }
 	lab_says() { echo "$*" >/dev/console; }
+	signed() {
+		[ "$(modinfo -F sig_key dm_fusion | tr -d :)" = "$(openssl x509 -inform der -in /var/lib/dkms/mok.pub -noout -serial | sed s/.*=//)" ]
+	}
 	nothing_failed() { [ -z "$(systemctl --failed --no-legend)" ]; }
 '
 
-@test "a pool is made, with file systems and LVM on it, and in fstab" {
+@test "a pool is made, one member of which is encrypted, with file systems and LVM on it, and in fstab" {
 	boot <<<"$checks"'
-		fusion pool create tank "$virtio"[0-5] "$nvme"[67]
+		head -c 32 /dev/urandom >/etc/secret
+		cryptsetup -q luksFormat --type luks1 --pbkdf-force-iterations 1000 "$virtio"5 /etc/secret
+		echo "secret ${virtio}5 /etc/secret luks" >>/etc/crypttab
+		systemctl daemon-reload
+		systemctl start systemd-cryptsetup@secret
+		fusion pool create tank "$virtio"[0-4] /dev/mapper/secret "$nvme"[67]
 		fusion volume create tank data --size 128M
 		fusion volume create tank pv --size 128M
 		mkfs.ext4 -q /dev/fusion/tank/data
@@ -42,6 +50,7 @@ checks='
 		mount /srv/lvm
 		echo "written at first" | tee /srv/file /srv/lvm/file
 		[ "$(lsblk -dno FSTYPE /dev/disk/by-id/virtio-disk3)" = fusion_member ]
+		[ "$(lsblk -dno FSTYPE /dev/mapper/secret)" = fusion_member ]
 	'
 }
 
@@ -51,6 +60,7 @@ checks='
 		pool_is ok
 		stopped_cleanly
 		nothing_failed
+		signed
 	'
 }
 
@@ -61,6 +71,7 @@ checks='
 		pool_is ok
 		stopped_cleanly
 		nothing_failed
+		signed
 		rm -r $patience
 	'
 }

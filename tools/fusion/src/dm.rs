@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid, errors};
@@ -310,9 +311,14 @@ pub fn name_of(kernel_name: &str) -> Option<String> {
 
 /// The path under which a user knows the block device of these numbers.
 pub fn path_of(dev: DevNo) -> Result<String> {
-    let kernel_name = sysfs::name_of(dev)?;
-    Ok(match name_of(&kernel_name) {
-        Some(name) => format!("/dev/mapper/{name}"),
-        None => format!("/dev/{}", kernel_name.replace('!', "/")),
-    })
+    sysfs::name_of(dev).map(|kernel_name| path(&kernel_name))
+}
+
+/// The same of what the kernel calls so. What device-mapper calls it has a node when udev has dealt with
+/// the device: until then, as in its own event, there is the kernel's.
+pub fn path(kernel_name: &str) -> String {
+    name_of(kernel_name)
+        .map(|name| format!("/dev/mapper/{name}"))
+        .filter(|path| Path::new(path).exists())
+        .unwrap_or_else(|| format!("/dev/{}", kernel_name.replace('!', "/")))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use fusion_format::superblock::{self, SUPERBLOCK_BYTES, Superblock};
@@ -163,13 +163,7 @@ fn candidates() -> Vec<PathBuf> {
     let mut names = sysfs::names();
     names.retain(|name| is_candidate(name));
     names.sort_by_key(|name| (name.len(), name.clone()));
-    names
-        .iter()
-        .map(|name| match dm::name_of(name) {
-            Some(name) => Path::new("/dev/mapper").join(name),
-            None => Path::new("/dev").join(name.replace('!', "/")),
-        })
-        .collect()
+    names.iter().map(|name| dm::path(name).into()).collect()
 }
 
 fn is_candidate(name: &str) -> bool {
