@@ -467,13 +467,17 @@ back_without() {
 	cache_is_lost
 	flush
 	back_without
-	# the parity of what is converted
-	write 600 200
-	flush
-	to_flush convert
-	cache_is_lost
-	release
-	wait $pid
+	# the parity of what is converted, if some is there: places are drawn
+	until [ "$(states)" = ooooofoo ]; do
+		failing flushes
+		write 600 200
+		for b in {52..72}; do write $((b * 16)) 16; done
+		flush
+		to_flush convert
+		cache_is_lost
+		release
+		wait $pid
+	done
 	back_without
 	# rows that are merged
 	for b in {60..120..2}; do write $((b * 16 + b % 12)) 2; done
