@@ -173,14 +173,21 @@ converting() { [ "$(counter converted)" -gt 0 ]; }
 	parity_fits
 }
 
+some_grouped() { [ "$(counter grouped)" -gt 0 ]; }
+
 @test "whole blocks that wait together at the limit become stripes" {
 	make_pool
 	message set limit_percent 0
 	volume 0 64 5
-	overwrite 0 48m --size=64m
+	# as long as conversion does not come to its end they wait
+	hold reads
+	overwrite 0 48m --size=64m 3>&- &
+	writer=$!
+	wait_for 20 some_grouped
+	release
+	wait $writer
 	grouped=$(counter grouped)
 	echo "$grouped of 768 blocks in $(counter large) groups"
-	[ "$grouped" -gt 0 ]
 	# four or five of them in each
 	[ "$grouped" -ge $((4 * $(counter large))) ]
 	[ "$grouped" -le $((5 * $(counter large))) ]
