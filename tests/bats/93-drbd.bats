@@ -8,6 +8,8 @@
 
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/beside.bash
+source "$BATS_TEST_DIRNAME/beside.bash"
 
 near=/dev/drbd0 far=/dev/drbd1
 drbd=/lib/drbd/drbdsetup-84
@@ -81,19 +83,6 @@ received() { statistic "$1" nr; }
 behind() { statistic "$1" oos; }
 statistic() { sed -n "/^ $1:/{n;s/.* $2:\([0-9]*\).*/\1/p}" /proc/drbd; }
 
-# The oracle works beside the test.
-load_begins() {
-	"$oracle" run --state "$BATS_TEST_TMPDIR/state" --seed 7 --threads 4 --final-flush \
-		--ready "$BATS_TEST_TMPDIR/ready" $near >"$BATS_TEST_TMPDIR/run" 2>&1 3>&- &
-	load=$!
-	wait_for 30 test -e "$BATS_TEST_TMPDIR/ready"
-}
-load_ends() {
-	kill $load
-	wait $load || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
-	grep "ended by: signal" "$BATS_TEST_TMPDIR/run" || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
-	load=
-}
 written() {
 	local stat
 	read -r -a stat </sys/block/drbd0/stat
@@ -106,10 +95,10 @@ goes_on() {
 }
 # What was written at one end is at the other.
 both_have_it() {
-	"$oracle" verify --state "$BATS_TEST_TMPDIR/state" $near
+	all_written $near
 	$drbd secondary 0
 	$drbd primary 1
-	"$oracle" verify --state "$BATS_TEST_TMPDIR/state" $far
+	all_written $far
 }
 
 # Of what it had before it grew.
@@ -121,7 +110,7 @@ sum_far() { dd if=$far bs=1M count=23 iflag=direct status=none | md5sum; }
 	[ "$(mapped t-far)" -eq "$(mapped t-pool)" ]
 	[ "$(mapped t-far)" -le 128 ]
 	[ "$(received 1)" -le 128 ]
-	load_begins
+	load_begins $near
 	goes_on
 	load_ends
 	wait_for 60 same
@@ -144,7 +133,7 @@ sum_far() { dd if=$far bs=1M count=23 iflag=direct status=none | md5sum; }
 
 @test "who was away for a time gets what has changed, and no more" {
 	local before changed
-	load_begins
+	load_begins $near
 	goes_on
 	part
 	goes_on
@@ -160,7 +149,7 @@ sum_far() { dd if=$far bs=1M count=23 iflag=direct status=none | md5sum; }
 
 @test "the load goes on without a pool that has lost its power, and what that lost comes from the other" {
 	local i
-	load_begins
+	load_begins $near
 	goes_on
 	for i in {0..3}; do hand message "ssd$i" power_cut lose; done
 	wait_for 60 diskless

@@ -8,6 +8,8 @@
 
 # shellcheck source=tests/bats/lib.bash
 source "$BATS_TEST_DIRNAME/lib.bash"
+# shellcheck source=tests/bats/beside.bash
+source "$BATS_TEST_DIRNAME/beside.bash"
 
 far="1 6"
 nvmet=/sys/kernel/config/nvmet
@@ -154,22 +156,8 @@ vol=/dev/mapper/t-pool-v0 still=/dev/mapper/t-pool-still
 still_stripes=512
 sum_still() { dd if=$still bs=1M iflag=direct status=none | md5sum; }
 
-# The oracle works beside the test.
-load_begins() {
-	"$oracle" run --state "$BATS_TEST_TMPDIR/state" --seed 7 --threads 4 --final-flush \
-		--ready "$BATS_TEST_TMPDIR/ready" $vol >"$BATS_TEST_TMPDIR/run" 2>&1 3>&- &
-	load=$!
-	wait_for 30 test -e "$BATS_TEST_TMPDIR/ready"
-}
-# It has had no error, and all that was written is there.
-load_ends() {
-	kill $load
-	wait $load || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
-	grep "ended by: signal" "$BATS_TEST_TMPDIR/run" || { cat "$BATS_TEST_TMPDIR/run"; return 1; }
-	all_there
-}
 all_there() {
-	"$oracle" verify --state "$BATS_TEST_TMPDIR/state" $vol
+	all_written $vol
 	[ "$(sum_still)" = "$sum" ]
 }
 # It goes on.
@@ -194,7 +182,7 @@ goes_on() {
 
 @test "a line that is cut for a moment costs no member" {
 	remote_pool 60
-	load_begins
+	load_begins $vol
 	line_down
 	wait_for 60 lost 1
 	wait_for 60 lost 6
@@ -202,6 +190,7 @@ goes_on() {
 	wait_for 60 live 1 6
 	goes_on
 	load_ends
+	all_there
 	[ "$(states)" = oooooooo ]
 	[ "$(counter degraded)" -eq 0 ]
 	message convert
@@ -220,6 +209,7 @@ come_back() {
 	fusion device readd t-pool 6
 	[ "$(states)" = oooooooo ]
 	load_ends
+	all_there
 	[ "$(counter degraded)" -eq 0 ]
 	stripes=$(($(counter rebuilt) - stripes))
 	echo "$stripes stripes were written again"
@@ -235,7 +225,7 @@ come_back() {
 
 @test "a machine goes away under load, its members fail when the kernel gives up, and are back" {
 	remote_pool 1
-	load_begins
+	load_begins $vol
 	line_down
 	wait_for 30 states_are ofoooofo
 	goes_on
@@ -247,7 +237,7 @@ come_back() {
 @test "it is not waited for if the kernel does not give up" {
 	remote_pool -1 --metadata /dev/ram0
 	message set hang_ms 2000
-	load_begins
+	load_begins $vol
 	for i in $far; do
 		withdraw "$i"
 	done
