@@ -62,8 +62,19 @@ pub fn convert(dm: &Dm, pool: &Running) -> Result<Converted> {
 
 /// How many stripes were rebuilt.
 pub fn rebuild(dm: &Dm, pool: &Running) -> Result<u64> {
+    rebuild_for(dm, pool, |_| false)
+}
+
+/// Until member `index` has all that belongs there; how many stripes were rebuilt meanwhile. What
+/// others lack, which are still out, is no error.
+pub fn fill(dm: &Dm, pool: &Running, index: usize) -> Result<u64> {
+    rebuild_for(dm, pool, |now| now.members[index].state == "ok")
+}
+
+/// An error, unless that is `enough`.
+fn rebuild_for(dm: &Dm, pool: &Running, enough: impl Fn(&PoolStatus) -> bool) -> Result<u64> {
     let before = status(dm, pool)?;
-    progress::watch(
+    let message = progress::watch(
         &format!("rebuilding {}", pool.name),
         || Dm::open()?.message(&pool.name, "rebuild"),
         || {
@@ -71,19 +82,11 @@ pub fn rebuild(dm: &Dm, pool: &Running) -> Result<u64> {
             let done = grown(&before, &now, "rebuilt");
             Some((done, done + now.counter("rebuild_todo")))
         },
-    )?;
-    Ok(grown(&before, &status(dm, pool)?, "rebuilt"))
-}
-
-/// Until member `index` has all that belongs there; how many stripes were rebuilt meanwhile. What
-/// others lack, which are still out, is no error.
-pub fn fill(dm: &Dm, pool: &Running, index: usize) -> Result<u64> {
-    let before = status(dm, pool)?;
-    let rebuilt = rebuild(dm, pool);
-    let after = status(dm, pool)?;
-    match rebuilt {
-        Err(error) if after.members[index].state != "ok" => Err(error),
-        _ => Ok(grown(&before, &after, "rebuilt")),
+    );
+    let after = status(dm, pool);
+    match message {
+        Err(error) if !after.as_ref().is_ok_and(enough) => Err(error),
+        _ => Ok(grown(&before, &after?, "rebuilt")),
     }
 }
 

@@ -14,6 +14,7 @@ use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUdevFlags, 
 
 use crate::devno::DevNo;
 use crate::kmsg::KernelLog;
+use crate::names;
 use crate::nodes;
 use crate::sysfs;
 
@@ -318,7 +319,7 @@ pub fn path_of(dev: DevNo) -> Result<String> {
 /// the device: until then, as in its own event, there is the kernel's.
 pub fn path(kernel_name: &str) -> String {
     name_of(kernel_name)
-        .map(|name| format!("/dev/mapper/{name}"))
+        .map(|name| names::dm_path(&name))
         .filter(|path| Path::new(path).exists())
         .unwrap_or_else(|| format!("/dev/{}", kernel_name.replace('!', "/")))
 }
