@@ -25,10 +25,9 @@ static inline bool fusion_band_emptied(const struct fusion_band *b)
 }
 
 /* The count of the template that stripe @i of @b is in. */
-static inline u16 *fusion_band_template(struct fusion_space *s,
-					struct fusion_band *b, u32 i)
+static inline u16 *fusion_band_template(struct fusion_band *b, u32 i)
 {
-	return &b->template_used[i / fusion_template_stripes(s->layout)];
+	return &b->template_used[i / fusion_template_stripes(b->layout)];
 }
 
 /*

@@ -9,7 +9,7 @@
 
 void fusion_space_release(struct fusion_space *s, u64 stripe)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	u32 i = fusion_stripe_index(stripe);
 	unsigned long flags;
 
@@ -108,9 +108,9 @@ bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
 }
 
 /* Nothing is drawn from @b's template @t until it returns.  Under class->lock. */
-static void template_empty(struct fusion_space *s, struct fusion_band *b, u32 t)
+static void template_empty(struct fusion_band *b, u32 t)
 {
-	u32 stripes = fusion_template_stripes(s->layout);
+	u32 stripes = fusion_template_stripes(b->layout);
 
 	bitmap_set(b->used_bits, t * stripes, stripes);
 	fusion_band_use(b, stripes);
@@ -127,9 +127,9 @@ static u32 band_bury_stripes(struct fusion_space *s, struct fusion_band *b)
 	u32 i, emptied = 0;
 
 	for_each_set_bit(i, b->burying_bits, b->stripes) {
-		fusion_space_free_locked(s, fusion_stripe_id(b - s->band, i));
-		if (s->passdown && !*fusion_band_template(s, b, i)) {
-			template_empty(s, b, i / fusion_template_stripes(s->layout));
+		fusion_space_free_locked(s, fusion_stripe_id(b->number, i));
+		if (s->passdown && !*fusion_band_template(b, i)) {
+			template_empty(b, i / fusion_template_stripes(b->layout));
 			emptied++;
 		}
 	}
@@ -158,7 +158,7 @@ static u32 band_bury_unloaded(struct fusion_space *s, struct fusion_band *b,
 	}
 	b->used = b->stripes;
 	*empty = false;
-	return b->stripes / fusion_template_stripes(s->layout);
+	return b->stripes / fusion_template_stripes(b->layout);
 }
 
 /* The dying stripes of one band are free, and the band if it is empty. */
@@ -212,11 +212,11 @@ bool fusion_space_bury(struct fusion_space *s)
 static void band_take_emptied(struct fusion_space *s, struct fusion_band *b,
 			      struct fusion_emptied *e)
 {
-	u32 templates = b->stripes / fusion_template_stripes(s->layout);
-	u32 chunks = fusion_template_chunks(s->layout, b->class->k);
+	u32 templates = b->stripes / fusion_template_stripes(b->layout);
+	u32 chunks = fusion_template_chunks(b->layout, b->class->k);
 	u32 end = templates;
 
-	e->band = b - s->band;
+	e->band = b;
 	e->first = 0;
 	if (fusion_band_loaded(b)) {
 		e->first = find_first_bit(b->emptied_bits, templates);
@@ -228,8 +228,7 @@ static void band_take_emptied(struct fusion_space *s, struct fusion_band *b,
 	e->templates = end - e->first;
 	e->blocks = (u64)e->templates * chunks;
 	e->sectors = e->blocks * s->block_sectors;
-	e->sector = ((u64)e->band * s->band_chunks + (u64)e->first * chunks) *
-		s->block_sectors;
+	e->sector = (b->chunk + (u64)e->first * chunks) * s->block_sectors;
 }
 
 bool fusion_space_take_emptied(struct fusion_space *s, struct fusion_emptied *e)
@@ -248,8 +247,8 @@ bool fusion_space_take_emptied(struct fusion_space *s, struct fusion_emptied *e)
 void fusion_space_return_emptied(struct fusion_space *s,
 				 const struct fusion_emptied *e)
 {
-	u32 stripes = e->templates * fusion_template_stripes(s->layout);
-	struct fusion_band *b = &s->band[e->band];
+	struct fusion_band *b = e->band;
+	u32 stripes = e->templates * fusion_template_stripes(b->layout);
 	struct fusion_class *class;
 	unsigned long flags;
 	bool empty = true;
@@ -259,7 +258,7 @@ void fusion_space_return_emptied(struct fusion_space *s,
 	if (fusion_band_loaded(b)) {
 		spin_lock_irqsave(&class->lock, flags);
 		bitmap_clear(b->used_bits, e->first *
-			     fusion_template_stripes(s->layout), stripes);
+			     fusion_template_stripes(b->layout), stripes);
 		fusion_band_use(b, -stripes);
 		empty = band_withdraw(b);
 		spin_unlock_irqrestore(&class->lock, flags);

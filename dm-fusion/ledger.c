@@ -32,7 +32,7 @@ void fusion_ledger_exit(struct fusion_ledger *ledger)
 
 static struct fusion_band *ledger_band(struct fusion_ledger *ledger, u64 stripe)
 {
-	return &ledger->space->band[fusion_stripe_band(stripe)];
+	return fusion_space_band(ledger->space, stripe);
 }
 
 /* Add (@sign 1) a record to the superblock's sums or take it out (-1). */

@@ -55,7 +55,7 @@ static u64 rebuild_account(struct fusion_pool *pool, u64 id, struct fusion_class
 	u8 members[FUSION_MAX_MEMBERS];
 	u64 mask, left;
 
-	mask = fusion_space_members(&pool->space, class, id, members);
+	mask = fusion_space_members(&pool->space, id, members);
 	if (fusion_slots_in(pool, id, slots) == slots)
 		for (mask = 0, left = slots; left; left &= left - 1)
 			mask |= 1ULL << members[fusion_ctz64(left)];

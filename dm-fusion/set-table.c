@@ -177,7 +177,7 @@ static u64 set_members(struct fusion_space *s, const struct fusion_set *set)
 	u64 mask = 0;
 
 	for (i = 0; i < fusion_set_stripes(set->class); i++)
-		mask |= fusion_space_members(s, set->class, set->stripe[i], members);
+		mask |= fusion_space_members(s, set->stripe[i], members);
 	return mask;
 }
 

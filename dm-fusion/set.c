@@ -34,11 +34,11 @@ static int set_match(struct fusion_space *s, struct fusion_set *set)
 	unsigned int m, i;
 	int r = 0;
 
-	fusion_space_members(s, class, set->stripe[0], members);
+	fusion_space_members(s, set->stripe[0], members);
 	for (i = 0; i < class->d; i++)
 		avoid[i] = set_avoid(s, members[i]);
 	for (m = 0; !r && m < class->p; m++) {
-		fusion_space_members(s, class, set->stripe[m + 1], members);
+		fusion_space_members(s, set->stripe[m + 1], members);
 		r = fusion_pair_match(avoid, class->d, members, class->k,
 				      set->slot_of[m]);
 		for (i = 0; !r && i < class->d; i++)
@@ -63,7 +63,7 @@ static void set_draw_stripes(struct fusion_space *s, struct fusion_set *set)
 		stripe[count] = fusion_space_draw_responsive(s, class);
 		if (stripe[count] == FUSION_NO_STRIPE)
 			break;
-		mask[count] = fusion_space_members(s, class, stripe[count], members);
+		mask[count] = fusion_space_members(s, stripe[count], members);
 	}
 	fusion_pair_choose(mask, count, &chosen[0], &chosen[1]);
 	if (class->p > 1)

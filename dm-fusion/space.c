@@ -17,10 +17,9 @@
 
 /* ---- bands ---- */
 
-static int band_alloc_bits(struct fusion_space *s, struct fusion_band *b,
-			   u32 stripes)
+static int band_alloc_bits(struct fusion_band *b, u32 stripes)
 {
-	u32 templates = stripes / fusion_template_stripes(s->layout);
+	u32 templates = stripes / fusion_template_stripes(b->layout);
 	size_t longs = BITS_TO_LONGS(stripes), more = BITS_TO_LONGS(templates);
 	unsigned long *bits;
 
@@ -92,7 +91,7 @@ static int band_assign(struct fusion_space *s, struct fusion_class *class)
 	b = list_first_entry_or_null(&s->free_bands, struct fusion_band, list);
 	if (!b)
 		return -ENOSPC;
-	r = band_alloc_bits(s, b, band_stripes(s, class));
+	r = band_alloc_bits(b, band_stripes(s, class));
 	if (r)
 		return r;
 	list_del(&b->list);
@@ -112,18 +111,17 @@ static int band_assign(struct fusion_space *s, struct fusion_class *class)
  */
 static int band_load(struct fusion_space *s, struct fusion_band *b)
 {
-	u32 number = b - s->band;
-	u64 stripe = fusion_stripe_id(number, 0);
+	u64 stripe = fusion_stripe_id(b->number, 0);
 	struct fusion_disk_stripe disk;
 	unsigned int used = 0;
 	int r;
 
-	r = band_alloc_bits(s, b, b->stripes);
+	r = band_alloc_bits(b, b->stripes);
 	if (r)
 		return r;
 	for (;; stripe++) {
 		r = fusion_md_next_stripe(s->md, &stripe, &disk);
-		if (r || fusion_stripe_band(stripe) != number)
+		if (r || fusion_stripe_band(stripe) != b->number)
 			break;
 		r = fusion_space_check_stripe(s, stripe, &disk);
 		if (r)
@@ -137,13 +135,13 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 		b->spared[fusion_stripe_index(stripe)] = disk.spared;
 		__set_bit(fusion_stripe_index(stripe), b->bits);
 		b->live[fusion_stripe_index(stripe)] = fusion_stripe_live(&disk);
-		++*fusion_band_template(s, b, fusion_stripe_index(stripe));
+		++*fusion_band_template(b, fusion_stripe_index(stripe));
 		used++;
 	}
 	/* what is in use is counted with each change: to free one more loses what it has */
 	if ((!r || r == -ENODATA) && used != b->stored) {
-		fusion_md_damaged(s->md, "band %u has %u stripes, and is said to have %u", number,
-				  used, b->stored);
+		fusion_md_damaged(s->md, "band %u has %u stripes, and is said to have %u",
+				  b->number, used, b->stored);
 		r = -EIO;
 	}
 	if (r && r != -ENODATA) {
@@ -513,22 +511,22 @@ u64 fusion_space_draw_locked(struct fusion_space *s, struct fusion_class *class)
 		i = find_first_zero_bit(b->used_bits, b->stripes);
 	__set_bit(i, b->used_bits);
 	__set_bit(i, b->held_bits);
-	WRITE_ONCE(b->spared[i], fusion_spares_draw(s, class, i));
-	++*fusion_band_template(s, b, i);
+	WRITE_ONCE(b->spared[i], fusion_spares_draw(s, b, i));
+	++*fusion_band_template(b, i);
 	fusion_band_use(b, 1);
-	return fusion_stripe_id(b - s->band, i);
+	return fusion_stripe_id(b->number, i);
 }
 
 void fusion_space_free_locked(struct fusion_space *s, u64 stripe)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	u32 i = fusion_stripe_index(stripe);
 
 	lockdep_assert_held(&b->class->lock);
 	__clear_bit(i, b->used_bits);
 	__clear_bit(i, b->held_bits);
 	b->live[i] = FUSION_LIVE_OTHER;
-	--*fusion_band_template(s, b, i);
+	--*fusion_band_template(b, i);
 	fusion_band_use(b, -1);
 }
 
@@ -539,7 +537,7 @@ static int space_burden(struct fusion_space *s, struct fusion_class *class, u64 
 	int burden, most = 0;
 	unsigned int i;
 
-	fusion_space_members(s, class, stripe, members);
+	fusion_space_members(s, stripe, members);
 	for (i = 0; i < class->k; i++) {
 		burden = fusion_member_burden(&s->member[members[i]]);
 		if (likely(burden < FUSION_BURDEN_OUT))
@@ -607,7 +605,7 @@ int fusion_space_draw_reserved(struct fusion_space *s,
 
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	unsigned long flags;
 
 	spin_lock_irqsave(&b->class->lock, flags);
@@ -620,7 +618,7 @@ void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
 
 void fusion_space_hold(struct fusion_space *s, u64 stripe)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	unsigned long flags;
 
 	spin_lock_irqsave(&b->class->lock, flags);
@@ -630,7 +628,7 @@ void fusion_space_hold(struct fusion_space *s, u64 stripe)
 
 bool fusion_space_held(struct fusion_space *s, u64 stripe)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	unsigned long flags;
 	bool held;
 
@@ -695,6 +693,9 @@ static int space_load_bands(struct fusion_space *s)
 		struct fusion_band *b = &s->band[i];
 		unsigned int c;
 
+		b->number = i;
+		b->layout = s->layout;
+		b->chunk = (u64)i * s->band_chunks;
 		INIT_LIST_HEAD(&b->emptied_list);
 		r = fusion_md_get_band(s->md, i, &disk);
 		if (r)

@@ -76,8 +76,11 @@ struct fusion_class {
 #define FUSION_LIVE_OTHER	0xff	/* neither that nor RAID */
 
 struct fusion_band {
-	struct list_head list;		/* of its class, or of free bands */
 	struct fusion_class *class;	/* NULL: free */
+	const struct fusion_layout *layout;
+	u64 chunk;			/* where it begins on each member, in blocks */
+	struct list_head list;		/* of its class, or of free bands */
+	u32 number;			/* stripe ids have it */
 	u32 stripes;			/* of this band in its class */
 	u32 used;			/* in core; of an unloaded band: stored */
 	u32 stored;			/* on disk: the ledger's */
@@ -174,11 +177,18 @@ struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
 struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home);
 
-static inline sector_t fusion_space_sector(const struct fusion_space *s, u32 band,
+static inline sector_t fusion_space_sector(const struct fusion_space *s,
+					   const struct fusion_band *b,
 					   struct fusion_spot spot)
 {
 	return s->member[spot.member].offset_sectors +
-		((u64)band * s->band_chunks + spot.chunk) * s->block_sectors;
+		(b->chunk + spot.chunk) * s->block_sectors;
+}
+
+/* The band of a stripe that a good place is in. */
+static inline struct fusion_band *fusion_space_band(const struct fusion_space *s, u64 stripe)
+{
+	return &s->band[fusion_stripe_band(stripe)];
 }
 
 /*
@@ -189,10 +199,10 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 					   u64 place, u32 *member)
 {
 	u64 stripe = fusion_place_stripe(place);
-	u32 b = fusion_stripe_band(stripe);
+	const struct fusion_band *b = fusion_space_band(s, stripe);
 	struct fusion_spot spot;
 
-	spot = fusion_layout_home(s->layout, s->band[b].class->k,
+	spot = fusion_layout_home(b->layout, b->class->k,
 				  fusion_stripe_index(stripe),
 				  fusion_place_slot(place));
 	if (unlikely(READ_ONCE(s->member[spot.member].spared)))
@@ -202,14 +212,13 @@ static inline sector_t fusion_space_locate(const struct fusion_space *s,
 }
 
 /* Take the members that @stripe is on, slot by slot, into @members; their mask. */
-u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class *class,
-			 u64 stripe, u8 *members);
+u64 fusion_space_members(const struct fusion_space *s, u64 stripe, u8 *members);
 
 /* The class of a stripe that a good place is in. */
 static inline struct fusion_class *
 fusion_space_class_of(const struct fusion_space *s, u64 stripe)
 {
-	return s->band[fusion_stripe_band(stripe)].class;
+	return fusion_space_band(s, stripe)->class;
 }
 
 /*
@@ -367,9 +376,7 @@ static inline bool fusion_space_evacuates(const struct fusion_space *s,
 /* Is @place in it? */
 static inline bool fusion_space_leaves(const struct fusion_space *s, u64 place)
 {
-	u32 band = fusion_stripe_band(fusion_place_stripe(place));
-
-	return READ_ONCE(s->evacuated) == &s->band[band];
+	return READ_ONCE(s->evacuated) == fusion_space_band(s, fusion_place_stripe(place));
 }
 
 /* Load all bands of @class.  Sleeps, taking @commit_lock. */
@@ -411,7 +418,7 @@ bool fusion_space_bury(struct fusion_space *s);
 
 /* Emptied templates in a row; one range of sectors from each member's first. */
 struct fusion_emptied {
-	u32 band;
+	struct fusion_band *band;
 	u32 first, templates;
 	sector_t sector;
 	sector_t sectors;

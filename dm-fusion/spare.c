@@ -55,8 +55,9 @@ struct numbers {
 };
 
 static struct numbers stripe_numbers(const struct fusion_space *s,
-				     const struct fusion_class *class, u32 index)
+				     const struct fusion_band *b, u32 index)
 {
+	unsigned int k = b->class->k;
 	struct numbers numbers = { 0 };
 	u32 left = READ_ONCE(s->spares.numbers);
 	u8 members[FUSION_MAX_MEMBERS];
@@ -65,10 +66,10 @@ static struct numbers stripe_numbers(const struct fusion_space *s,
 		return numbers;
 	/* pairs with fusion_spare_use() */
 	smp_rmb();
-	fusion_layout_members(s->layout, class->k, index, members);
+	fusion_layout_members(b->layout, k, index, members);
 	for (; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left);
-		int i = slot_of(members, class->k, s->spares.member[a]);
+		int i = slot_of(members, k, s->spares.member[a]);
 		struct fusion_spot spot;
 
 		if (i < 0)
@@ -79,31 +80,30 @@ static struct numbers stripe_numbers(const struct fusion_space *s,
 		numbers.out |= 1U << a;
 		if (!fusion_spare_area(s, a + 1))
 			continue;
-		spot = fusion_layout_spare(s->layout, class->k, index, i, a + 1);
+		spot = fusion_layout_spare(b->layout, k, index, i, a + 1);
 		if (!fusion_member_out(&s->member[spot.member]))
 			numbers.good |= 1U << a;
 	}
 	return numbers;
 }
 
-u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
+u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_band *b,
 		      u32 index)
 {
-	struct numbers numbers = stripe_numbers(s, class, index);
+	struct numbers numbers = stripe_numbers(s, b, index);
 
 	return numbers.good | numbers.out << FUSION_MAX_AREAS;
 }
 
 u8 fusion_spares_stale(const struct fusion_space *s, u64 stripe, u8 spared)
 {
-	const struct fusion_class *class = fusion_space_class_of(s, stripe);
 	const struct fusion_md_super *super = fusion_md_super(s->md);
 	struct numbers numbers;
 	u8 stale = 0, left;
 
 	if (likely(!READ_ONCE(s->spares.numbers)))
 		return 0;
-	numbers = stripe_numbers(s, class, fusion_stripe_index(stripe));
+	numbers = stripe_numbers(s, fusion_space_band(s, stripe), fusion_stripe_index(stripe));
 	for (left = numbers.all; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left);
 
@@ -116,7 +116,7 @@ u8 fusion_spares_stale(const struct fusion_space *s, u64 stripe, u8 spared)
 
 void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 set, u8 clear)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	unsigned long flags;
 	u8 *spared;
 
@@ -132,10 +132,10 @@ void fusion_stripe_spare(struct fusion_space *s, u64 stripe, u8 set, u8 clear)
 /* ---- looking through all stripes ---- */
 
 /* Is stripe @i of @b, which is loaded, in use, or was just now? */
-static bool stripe_in_use(const struct fusion_space *s, const struct fusion_band *b, u32 i)
+static bool stripe_in_use(const struct fusion_band *b, u32 i)
 {
 	return test_bit(i, b->used_bits) &&
-		!test_bit(i / fusion_template_stripes(s->layout), b->emptied_bits);
+		!test_bit(i / fusion_template_stripes(b->layout), b->emptied_bits);
 }
 
 /* What is found of stripe @i of @b, in use: true to stop at it. */
@@ -152,7 +152,7 @@ struct look {
 static bool look_lost(struct look *look, struct fusion_space *s, struct fusion_band *b,
 		      u32 i)
 {
-	struct numbers numbers = stripe_numbers(s, b->class, i);
+	struct numbers numbers = stripe_numbers(s, b, i);
 	struct fusion_lost *lost = look->lost;
 	u8 spared = READ_ONCE(b->spared[i]);
 
@@ -174,13 +174,13 @@ static u8 areas_on(const struct fusion_space *s, const struct fusion_band *b, u3
 	u8 left, areas = FUSION_SPARED(READ_ONCE(b->spared[i])), members[FUSION_MAX_MEMBERS];
 	unsigned int k = b->class->k;
 
-	fusion_layout_members(s->layout, k, i, members);
+	fusion_layout_members(b->layout, k, i, members);
 	for (left = areas; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left);
 		int slot = slot_of(members, k, s->spares.member[a]);
 
 		if (slot < 0 ||
-		    fusion_layout_spare(s->layout, k, i, slot, a + 1).member != member)
+		    fusion_layout_spare(b->layout, k, i, slot, a + 1).member != member)
 			areas &= ~(1U << a);
 	}
 	return areas;
@@ -191,10 +191,10 @@ static bool look_mark(struct look *look, struct fusion_space *s, struct fusion_b
 		      u32 i)
 {
 	u8 bit = 1U << (look->number - 1), spared = READ_ONCE(b->spared[i]);
-	struct numbers numbers = stripe_numbers(s, b->class, i);
+	struct numbers numbers = stripe_numbers(s, b, i);
 	struct fusion_spared *mark = look->mark;
 
-	*mark = (struct fusion_spared) { .stripe = fusion_stripe_id(b - s->band, i) };
+	*mark = (struct fusion_spared) { .stripe = fusion_stripe_id(b->number, i) };
 	mark->stale = numbers.all & bit & ~FUSION_STALE(spared);
 	/* of one that is held rows may be being written, some not on the member */
 	if (!look->all && b->live[i] <= FUSION_LIVE_MASK && !test_bit(i, b->held_bits))
@@ -218,7 +218,7 @@ static bool band_look(struct fusion_space *s, struct fusion_band *b, u32 *index,
 		i = find_next_bit(b->used_bits, end, i);
 		if (i >= end)
 			break;
-		if (!stripe_in_use(s, b, i) || !look->found(look, s, b, i))
+		if (!stripe_in_use(b, i) || !look->found(look, s, b, i))
 			continue;
 		*index = i;
 		return true;
@@ -288,13 +288,13 @@ static u8 number_of(const struct fusion_space *s, u32 numbers, unsigned int memb
 static bool place_missed(const struct fusion_space *s, u64 place)
 {
 	u64 stripe = fusion_place_stripe(place);
-	struct fusion_class *class = fusion_space_class_of(s, stripe);
+	const struct fusion_band *b = fusion_space_band(s, stripe);
 	u32 index = fusion_stripe_index(stripe), slot = fusion_place_slot(place);
 	u8 spared = fusion_stripe_spared(s, stripe), number;
 	struct fusion_spot home, spot;
 	u32 numbers;
 
-	home = fusion_layout_home(s->layout, class->k, index, slot);
+	home = fusion_layout_home(b->layout, b->class->k, index, slot);
 	if (!READ_ONCE(s->member[home.member].spared))
 		return false;
 	numbers = READ_ONCE(s->spares.numbers) & ~FUSION_SPARED(spared);
@@ -307,7 +307,7 @@ static bool place_missed(const struct fusion_space *s, u64 place)
 		return FUSION_STALE(spared) >> (number - 1) & 1;
 	if (!fusion_spare_area(s, number))
 		return false;
-	spot = fusion_layout_spare(s->layout, class->k, index, slot, number);
+	spot = fusion_layout_spare(b->layout, b->class->k, index, slot, number);
 	return !fusion_member_out(&s->member[spot.member]);
 }
 
@@ -324,24 +324,24 @@ bool fusion_spare_missed(const struct fusion_space *s, const u64 *place)
 unsigned int fusion_spare_slot(const struct fusion_space *s, u64 stripe, unsigned int a,
 			       bool home, u32 *member, sector_t *sector)
 {
-	const struct fusion_class *class = fusion_space_class_of(s, stripe);
-	u32 index = fusion_stripe_index(stripe);
+	const struct fusion_band *b = fusion_space_band(s, stripe);
+	u32 index = fusion_stripe_index(stripe), k = b->class->k;
 	u8 members[FUSION_MAX_MEMBERS];
 	struct fusion_spot spot;
 	int i;
 
-	fusion_layout_members(s->layout, class->k, index, members);
-	i = slot_of(members, class->k, s->spares.member[a]);
-	spot = home ? fusion_layout_home(s->layout, class->k, index, i) :
-		fusion_layout_spare(s->layout, class->k, index, i, a + 1);
+	fusion_layout_members(b->layout, k, index, members);
+	i = slot_of(members, k, s->spares.member[a]);
+	spot = home ? fusion_layout_home(b->layout, k, index, i) :
+		fusion_layout_spare(b->layout, k, index, i, a + 1);
 	*member = spot.member;
-	*sector = fusion_space_sector(s, fusion_stripe_band(stripe), spot);
+	*sector = fusion_space_sector(s, b, spot);
 	return i;
 }
 
 u8 fusion_stripe_spared(const struct fusion_space *s, u64 stripe)
 {
-	const struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	const struct fusion_band *b = fusion_space_band(s, stripe);
 
 	return fusion_band_loaded(b) ?
 		READ_ONCE(b->spared[fusion_stripe_index(stripe)]) : 0;
@@ -351,35 +351,33 @@ struct fusion_spot fusion_space_spot(const struct fusion_space *s, u64 place,
 				     struct fusion_spot home)
 {
 	u64 stripe = fusion_place_stripe(place);
+	const struct fusion_band *b = fusion_space_band(s, stripe);
 	u8 spared = fusion_stripe_spared(s, stripe), number;
 
 	number = number_of(s, FUSION_SPARED(spared), home.member);
 	if (number)
-		return fusion_layout_spare(s->layout, fusion_space_class_of(s, stripe)->k,
-					   fusion_stripe_index(stripe),
+		return fusion_layout_spare(b->layout, b->class->k, fusion_stripe_index(stripe),
 					   fusion_place_slot(place), number);
 	if (number_of(s, FUSION_STALE(spared), home.member))
 		home.member = FUSION_NOWHERE;
 	return home;
 }
 
-u64 fusion_space_members(const struct fusion_space *s, const struct fusion_class *class,
-			 u64 stripe, u8 *members)
+u64 fusion_space_members(const struct fusion_space *s, u64 stripe, u8 *members)
 {
-	u64 mask = fusion_layout_members(s->layout, class->k, fusion_stripe_index(stripe),
-					 members);
+	const struct fusion_band *b = fusion_space_band(s, stripe);
+	u32 index = fusion_stripe_index(stripe), k = b->class->k;
+	u64 mask = fusion_layout_members(b->layout, k, index, members);
 	u32 left = READ_ONCE(s->spares.numbers) ?
 		FUSION_SPARED(fusion_stripe_spared(s, stripe)) : 0;
 
 	for (; left; left &= left - 1) {
 		unsigned int a = fusion_ctz64(left), m = s->spares.member[a];
-		int i = slot_of(members, class->k, m);
+		int i = slot_of(members, k, m);
 
 		if (i < 0)
 			continue;
-		members[i] = fusion_layout_spare(s->layout, class->k,
-						 fusion_stripe_index(stripe), i,
-						 a + 1).member;
+		members[i] = fusion_layout_spare(b->layout, k, index, i, a + 1).member;
 		mask = (mask & ~(1ULL << m)) | 1ULL << members[i];
 	}
 	return mask;

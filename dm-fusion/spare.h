@@ -59,7 +59,7 @@ void fusion_spare_use(struct fusion_space *s, unsigned int i, u8 number);
 void fusion_spare_unuse(struct fusion_space *s, u8 number);
 
 /* The bits of stripe @index of @class, which is drawn now. */
-u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_class *class,
+u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_band *b,
 		      u32 index);
 
 /* Those of @stripe, as they are in core; its band is loaded, or it has none. */

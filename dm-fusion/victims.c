@@ -7,7 +7,7 @@
 void fusion_space_note(struct fusion_space *s, u64 stripe,
 		       const struct fusion_disk_stripe *disk)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 
 	/* a band is loaded under the commit mutex */
 	if (fusion_band_loaded(b))
@@ -17,7 +17,7 @@ void fusion_space_note(struct fusion_space *s, u64 stripe,
 
 unsigned int fusion_space_live(struct fusion_space *s, u64 stripe)
 {
-	struct fusion_band *b = &s->band[fusion_stripe_band(stripe)];
+	struct fusion_band *b = fusion_space_band(s, stripe);
 	unsigned int live;
 
 	/* the stripe is in use, so its band stays */
@@ -58,7 +58,7 @@ static u32 victims_evacuated(struct fusion_space *s,
 		u8 live = READ_ONCE(b->live[i]);
 
 		if (live && live <= b->class->d)
-			stripe[n++] = fusion_stripe_id(b - s->band, i);
+			stripe[n++] = fusion_stripe_id(b->number, i);
 	}
 	return n;
 }
