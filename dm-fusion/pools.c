@@ -462,7 +462,8 @@ int fusion_pool_activate(struct fusion_pool *pool, u64 missing)
 			fusion_failures_end(pool, fusion_failures_record(pool));
 	}
 	mutex_unlock(&pool->commit_lock);
-	if (r) {
+	/* one that was in use goes on read-only: whoever waits for its volumes gets an answer */
+	if (r && !pool->activated) {
 		fusion_hang_stop(pool);
 		fusion_monitor_stop(&pool->monitor);
 		return r;

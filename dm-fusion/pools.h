@@ -52,7 +52,8 @@ struct fusion_pool *fusion_pool_of_device(struct mapped_device *md);
 
 /*
  * Begin, or begin again, to serve I/O: the members are bound, but those in @missing, and what
- * is recorded is known.  What was written before a clean stop is not resynced.
+ * is recorded is known.  What was written before a clean stop is not resynced.  An error: its
+ * metadata could not be written, and nothing was served yet.
  */
 int fusion_pool_activate(struct fusion_pool *pool, u64 missing);
 /*

@@ -314,6 +314,23 @@ refused_message() {
 	done
 }
 
+@test "a pool whose metadata cannot be written when it is resumed is read-only" {
+	members=7
+	make_pool
+	volume 0 4
+	random_to 0 0 1024
+	flush
+	sum=$(sum 0)
+	dm suspend "$pool"
+	hand message ssd7 fail writes yes
+	dm resume "$pool"
+	[ "$(mode)" = ro ]
+	log_has "the pool is read-only"
+	# its volumes answer
+	[ "$(sum 0)" = "$sum" ]
+	run ! random_to 0 0 1
+}
+
 @test "metadata: arguments" {
 	make_members
 	refused "Needs a device and where the metadata begins on it" "0 8 fusion-metadata"
