@@ -5,7 +5,7 @@
  */
 #include <linux/bitmap.h>
 
-#include "band.h"
+#include "region.h"
 
 void fusion_space_release(struct fusion_space *s, u64 stripe)
 {
@@ -42,13 +42,11 @@ static void space_give(struct fusion_space *s, struct fusion_class *class,
 
 void fusion_space_begin_bury(struct fusion_space *s)
 {
+	struct fusion_band *b;
 	unsigned long flags;
-	u32 i;
 
 	s->has_dying = false;
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-
+	fusion_for_each_band(s, b) {
 		if (!b->has_dying)
 			continue;
 		b->has_dying = false;
@@ -77,16 +75,25 @@ static bool band_withdraw(struct fusion_band *b)
 	return true;
 }
 
+/* @b, of which nothing is in use, is of no class any more. */
 static void band_free(struct fusion_space *s, struct fusion_band *b)
 {
+	struct fusion_class *class = b->class;
+	u32 bands;
+
 	lockdep_assert_held(&s->lock);
 	fusion_band_unload(b);
 	b->class = NULL;
 	b->evacuated = false;
 	if (s->evacuated == b)
 		WRITE_ONCE(s->evacuated, NULL);
-	list_add_tail(&b->list, &s->free_bands);
-	s->free_band_count++;
+	if (fusion_band_old(s, b)) {
+		bands = fusion_region_close(s, b, class);
+		space_give(s, class, bands * fusion_region_band_blocks(s->newest));
+	} else {
+		list_add_tail(&b->list, &s->free_bands);
+		s->free_band_count++;
+	}
 }
 
 bool fusion_band_give_back(struct fusion_space *s, struct fusion_band *b,
@@ -146,12 +153,14 @@ static u32 band_bury_unloaded(struct fusion_space *s, struct fusion_band *b,
 {
 	struct fusion_class *class = b->class;
 
-	class->unloaded += b->used - b->burying_used;
+	if (!b->evacuated)
+		class->unloaded += b->used - b->burying_used;
 	b->used = b->burying_used;
 	*empty = !b->used;
 	if (b->used)
 		return 0;
-	class->unloaded -= b->stripes;
+	if (!b->evacuated)
+		class->unloaded -= b->stripes;
 	if (!s->passdown) {
 		class->stripes -= b->stripes;
 		return 0;
@@ -194,13 +203,13 @@ static void band_bury(struct fusion_space *s, struct fusion_band *b)
 
 bool fusion_space_bury(struct fusion_space *s)
 {
+	struct fusion_band *b;
 	bool emptied;
-	u32 i;
 
 	mutex_lock(&s->lock);
-	for (i = 0; i < s->band_count; i++)
-		if (READ_ONCE(s->band[i].burying))
-			band_bury(s, &s->band[i]);
+	fusion_for_each_band(s, b)
+		if (READ_ONCE(b->burying))
+			band_bury(s, b);
 	emptied = !list_empty(&s->emptied_bands);
 	mutex_unlock(&s->lock);
 	return emptied;

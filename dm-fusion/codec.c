@@ -21,8 +21,9 @@ static_assert(sizeof(struct fusion_disk_top) == 40, "top");
 
 static_assert(FUSION_MAX_BAND_STRIPES == 1U << FUSION_STRIPE_INDEX_BITS,
 	      "stripe index");
-static_assert(FUSION_MAX_BANDS ==
-	      1U << (FUSION_STRIPE_BITS - FUSION_STRIPE_INDEX_BITS), "band");
+static_assert(FUSION_MAX_BANDS == 1U << FUSION_BAND_BITS, "band");
+static_assert(FUSION_STRIPE_BITS ==
+	      FUSION_STRIPE_INDEX_BITS + FUSION_BAND_BITS + 1, "generation");
 
 /* ---- map entries ---- */
 
@@ -150,13 +151,11 @@ static bool areas_ok(const struct fusion_disk_label *label)
 	u64 slice_sectors = le64_to_cpu(label->slice_sectors);
 	u64 journal = le64_to_cpu(label->journal_offset_sectors);
 	u64 journal_sectors = le64_to_cpu(label->journal_sectors);
-	u32 unit = le32_to_cpu(label->block_sectors) *
-		   (le16_to_cpu(label->members) - 1 +
-		    le16_to_cpu(label->spares));
 
 	if (!area_within(data, data_sectors, low,
 			 le64_to_cpu(label->member_sectors)) ||
-	    data % FUSION_PAGE_SECTORS || data_sectors % unit)
+	    data % FUSION_PAGE_SECTORS ||
+	    data_sectors % le32_to_cpu(label->block_sectors))
 		return false;
 	if (!data_sectors && le16_to_cpu(label->index) != FUSION_NO_INDEX)
 		return false;

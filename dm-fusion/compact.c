@@ -147,7 +147,8 @@ static int walk_volumes(struct walk *w)
 /* ---- what is to be moved ---- */
 
 /* The owners that were found, best stripes first. */
-static int victims_list(struct fusion_victims *victims, const struct walk *w)
+static int victims_list(struct fusion_victims *victims, const struct walk *w,
+			enum fusion_victims_of what)
 {
 	unsigned int d = w->class->d, i, n = 0;
 	struct fusion_victim *item;
@@ -164,6 +165,7 @@ static int victims_list(struct fusion_victims *victims, const struct walk *w)
 	spin_lock(&victims->lock);
 	swap(victims->item, item);
 	victims->class = w->class;
+	WRITE_ONCE(victims->what, what);
 	victims->next = 0;
 	victims->count = n;
 	spin_unlock(&victims->lock);
@@ -171,18 +173,20 @@ static int victims_list(struct fusion_victims *victims, const struct walk *w)
 	return n ? 0 : -ENOENT;
 }
 
-static int victims_walk(struct walk *w, struct fusion_victims *victims)
+static int victims_walk(struct walk *w, struct fusion_victims *victims, unsigned int max_live)
 {
 	struct fusion_space *s = &w->pool->space;
 	u64 gain = s->slow_zone / w->class->k / 2;
 	unsigned int i;
+	enum fusion_victims_of what;
 	int r;
 
 	gain = clamp_t(u64, gain, GAIN_MIN, GAIN_MAX);
-	w->count = fusion_space_victims(s, w->class, w->max_live, gain,
-					w->stripe, VICTIMS_MAX);
+	w->count = fusion_space_victims(s, w->class, max_live, gain,
+					w->stripe, VICTIMS_MAX, &what);
 	if (!w->count)
 		return -ENOENT;
+	w->max_live = what == FUSION_OF_SPARSE ? max_live : w->class->d;
 	for (i = 0; i < w->count; i++)
 		w->order[i] = i;
 	sort_r(w->order, w->count, sizeof(*w->order), walk_cmp, NULL, w);
@@ -194,7 +198,7 @@ static int victims_walk(struct walk *w, struct fusion_victims *victims)
 	BUILD_BUG_ON(FUSION_NO_OWNER != ~0ULL);
 	r = walk_volumes(w);
 	if (!r)
-		r = victims_list(victims, w);
+		r = victims_list(victims, w, what);
 	kvfree(w->owner);
 	return r;
 }
@@ -290,9 +294,7 @@ static int victims_refill(struct fusion_pool *pool, struct fusion_class *class,
 	if (w) {
 		w->pool = pool;
 		w->class = class;
-		w->max_live = fusion_space_evacuates(&pool->space, class) ?
-			class->d : max_live;
-		r = victims_walk(w, victims);
+		r = victims_walk(w, victims, max_live);
 	}
 	kvfree(w);
 out:
@@ -457,6 +459,24 @@ static int stripe_gather(struct fusion_move *m, bool *worth)
 }
 
 /*
+ * For what is in bands of the old layout.  It waits for room, and what else there is to move does
+ * not wait for it.
+ */
+static int old_draw(struct fusion_pool *pool, struct fusion_class *class, u64 *stripe)
+{
+	struct fusion_victims *victims = &pool->victims;
+	int r = fusion_space_draw_moved(&pool->space, class, stripe);
+
+	if (r != -ENOSPC)
+		return r;
+	spin_lock(&victims->lock);
+	if (victims->class == class && victims->what == FUSION_OF_OLD)
+		victims->count = victims->next;
+	spin_unlock(&victims->lock);
+	return -ENOSPC;
+}
+
+/*
  * The reserve is for what gives more than it takes.  A band that would need it
  * to be emptied is kept.
  */
@@ -464,7 +484,9 @@ static int compact_draw(struct fusion_pool *pool, struct fusion_class *class,
 			u64 *stripe)
 {
 	if (!fusion_space_evacuates(&pool->space, class))
-		return fusion_space_draw_reserved(&pool->space, class, stripe);
+		return READ_ONCE(pool->victims.what) == FUSION_OF_OLD ?
+			old_draw(pool, class, stripe) :
+			fusion_space_draw_reserved(&pool->space, class, stripe);
 	if (!fusion_space_draw_stripe(&pool->space, class, stripe))
 		return 0;
 	fusion_space_keep(&pool->space);

@@ -26,9 +26,10 @@ void fusion_compact_exit(struct fusion_pool *pool);
 
 /*
  * Fill one fresh stripe of @class from RAID stripes of which no more than
- * @max_live slots are live.  0; -ENOENT: nothing is to be gained; -EBUSY: nothing now, as
- * others are in the way; -ENOSPC: the
- * reserve waits for a commit; or -ENOMEM, or the error of I/O or of the map.
+ * @max_live slots are live, or, if there are none, from those in bands of the old
+ * layout.  0; -ENOENT: nothing is to be gained; -EBUSY: nothing now, as others are in
+ * the way; -ENOSPC: the reserve waits for a commit, or there is no room for what is in
+ * old bands; or -ENOMEM, or the error of I/O or of the map.
  * Sleeps, and commits.
  */
 int fusion_compact_stripe(struct fusion_pool *pool, struct fusion_move *m,

@@ -34,7 +34,7 @@ static u64 failures_in(struct fusion_pool *pool, enum fusion_member_state state)
 	u64 members = 0;
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (fusion_md_super(pool->md)->member[i] == state)
 			members |= 1ULL << i;
 	return members;
@@ -43,7 +43,7 @@ static u64 failures_in(struct fusion_pool *pool, enum fusion_member_state state)
 /* Members that are recorded as not OK. */
 static u64 failures_recorded(struct fusion_pool *pool)
 {
-	return fusion_mask(0, pool->layout.n) & ~failures_in(pool, FUSION_MEMBER_OK);
+	return fusion_mask(0, pool->layout->n) & ~failures_in(pool, FUSION_MEMBER_OK);
 }
 
 u64 fusion_failures_returning(struct fusion_pool *pool)
@@ -76,7 +76,7 @@ bool fusion_failures_bear(struct fusion_pool *pool, u64 members)
 	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
 		max = min(max, pool->space.class[i]->p);
 	return failures_nowhere(recorded, rebuilt) <= max &&
-		hweight64(out) <= (pool->layout.n - 1) / 2;
+		hweight64(out) <= (pool->layout->n - 1) / 2;
 }
 
 u64 fusion_failures_failing(const struct fusion_pool *pool)
@@ -84,7 +84,7 @@ u64 fusion_failures_failing(const struct fusion_pool *pool)
 	u64 members = 0;
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_FAILING)
 			members |= 1ULL << i;
 	return members;
@@ -138,19 +138,6 @@ static void failure_out(struct fusion_pool *pool, struct fusion_member *m)
 	failure_lacks(pool, i);
 }
 
-/* Draw from new sets, which have places for what those that are open have nowhere. */
-static void failure_retire_sets(struct fusion_pool *pool)
-{
-	struct fusion_space *s = &pool->space;
-	unsigned int i;
-
-	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
-		fusion_sets_retire(s, s->class[i], &s->class[i]->tops);
-		fusion_sets_retire(s, s->class[i], &s->class[i]->patches);
-		fusion_sets_retire(s, s->class[i], &s->class[i]->parity);
-	}
-}
-
 /* @m is @use, and who waited for that goes on. */
 static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 			   enum fusion_member_use use)
@@ -168,7 +155,8 @@ static void failure_settle(struct fusion_pool *pool, struct fusion_member *m,
 	bio_list_init(&m->aside);
 	spin_unlock_irq(&pool->failures.lock);
 	if (m->spared) {
-		failure_retire_sets(pool);
+		/* new ones have places for what these have nowhere */
+		fusion_sets_retire_all(&pool->space);
 		fusion_rebuild_kick(pool);
 	}
 	if (use == FUSION_MEMBER_OUT)
@@ -269,7 +257,7 @@ static void failures_keep_no_longer(struct fusion_pool *pool)
 	unsigned int i;
 
 	lockdep_assert_held(&pool->commit_lock);
-	for (i = 0; i < pool->layout.n && fusion_pool_writable(pool); i++) {
+	for (i = 0; i < pool->layout->n && fusion_pool_writable(pool); i++) {
 		struct fusion_member *m = &pool->member[i];
 
 		if (READ_ONCE(m->use) != FUSION_MEMBER_KEPT ||
@@ -394,7 +382,7 @@ u64 fusion_failures_spared(struct fusion_pool *pool)
 	u64 members = 0;
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (fusion_spare_area(&pool->space, fusion_md_super(pool->md)->spare[i]))
 			members |= 1ULL << i;
 	return members & ~fusion_failures_returning(pool);
@@ -466,7 +454,7 @@ void fusion_failure_in(struct fusion_pool *pool, unsigned int i)
 	WRITE_ONCE(pool->failures.out, pool->failures.out & ~(1ULL << i));
 	spin_unlock_irq(&pool->failures.lock);
 	/* who draws from now on has seen that */
-	failure_retire_sets(pool);
+	fusion_sets_retire_all(&pool->space);
 	fusion_rebuild_kick(pool);
 }
 
@@ -495,7 +483,7 @@ void fusion_failures_load(struct fusion_pool *pool)
 	/* of a time when nothing said what is out of date */
 	if (!(super->incompat & FUSION_INCOMPAT_STALE))
 		super->lost |= failures_recorded(pool);
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (super->member[i] == FUSION_MEMBER_RETURNING)
 			failure_lacks(pool, i);
 		else if (super->member[i] != FUSION_MEMBER_OK)
@@ -509,7 +497,7 @@ void fusion_failures_missing(struct fusion_pool *pool, u64 missing)
 
 	pool->failures.absent = missing;
 	/* of a time when none was free */
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (super->member[i] != FUSION_MEMBER_OK && !super->spare[i] &&
 		    fusion_pool_writable(pool)) {
 			member_number(pool, i);

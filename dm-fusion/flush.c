@@ -146,7 +146,7 @@ u64 fusion_members_flush(struct fusion_pool *pool)
 	u64 dirty = 0, failed, left;
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++) {
+	for (i = 0; i < pool->layout->n; i++) {
 		struct fusion_member *m = &pool->member[i];
 
 		if (!READ_ONCE(m->dirty) || fusion_member_out(m))

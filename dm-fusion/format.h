@@ -52,8 +52,12 @@
 /*
  * A stripe id is its band (24 bits) and its index in the band (24 bits).  A
  * place is a slot of a stripe: what the map's entries hold.  0 is "none".
+ *
+ * The uppermost bit of a band's number is the lowest of the generation of its layout:
+ * while a pool grows it has bands of two.
  */
 #define FUSION_STRIPE_INDEX_BITS	24
+#define FUSION_BAND_BITS		23
 #define FUSION_STRIPE_BITS		48
 #define FUSION_SLOT_BITS		6
 #define FUSION_PLACE_VALID		(1ULL << 62)
@@ -66,6 +70,12 @@ static inline u64 fusion_stripe_id(u32 band, u32 index)
 static inline u32 fusion_stripe_band(u64 stripe)
 {
 	return stripe >> FUSION_STRIPE_INDEX_BITS;
+}
+
+/* The lowest bit of the generation of the layout that @stripe's band is of. */
+static inline unsigned int fusion_stripe_region(u64 stripe)
+{
+	return stripe >> (FUSION_STRIPE_INDEX_BITS + FUSION_BAND_BITS);
 }
 
 static inline u32 fusion_stripe_index(u64 stripe)
@@ -170,7 +180,7 @@ struct fusion_disk_label {
 	__le16 layout;			/* FUSION_LAYOUT_* */
 	__le32 block_sectors;
 	__le64 data_offset_sectors;
-	__le64 data_sectors;		/* whole bands */
+	__le64 data_sectors;		/* whole bands, of the pool's first layout */
 	__le64 rmeta_offset_sectors;	/* dm-raid's superblock of the slice */
 	__le64 rmeta_sectors;
 	__le64 slice_offset_sectors;
@@ -266,12 +276,16 @@ struct fusion_disk_record {
 /* incompat feature: there is a journal of the map, whose records are newer than the btrees */
 #define FUSION_INCOMPAT_JOURNAL		(1U << 5)
 
+/* incompat feature: the pool grows, or has grown: there are bands of another layout than the first */
+#define FUSION_INCOMPAT_GROWTH		(1U << 6)
+
 #define FUSION_INCOMPAT_KNOWN		(FUSION_INCOMPAT_PATCHES | \
 					 FUSION_INCOMPAT_ROWS | \
 					 FUSION_INCOMPAT_FAILURES | \
 					 FUSION_INCOMPAT_SPARES | \
 					 FUSION_INCOMPAT_STALE | \
-					 FUSION_INCOMPAT_JOURNAL)
+					 FUSION_INCOMPAT_JOURNAL | \
+					 FUSION_INCOMPAT_GROWTH)
 
 /*
  * Members that are not OK have a number, as long as there are some.  That of an area of
@@ -351,7 +365,15 @@ struct fusion_disk_super {
 	__le32 journal_sectors;		/* 0: there is none */
 	__le32 journal_at;		/* bytes into the ring */
 	__le64 journal_sequence;
-	__le64 reserved1[2];
+	/*
+	 * The layout above is of this generation; the one before it is of the first old_members
+	 * members, and has the same number of spares.
+	 */
+	__le16 layout_generation;
+	__le16 old_members;		/* 0: no band is of that any more */
+	__le32 old_band_units;
+	__le32 old_bands;
+	__le32 reserved1;
 
 	struct fusion_disk_class classes[FUSION_MAX_CLASSES];
 	struct fusion_disk_member member[FUSION_MAX_MEMBERS];
@@ -422,7 +444,7 @@ struct fusion_disk_volume {
 
 struct fusion_disk_band {
 	__le16 class;			/* index + 1; 0: free */
-	__le16 layout_generation;	/* 0 */
+	__le16 layout_generation;	/* of the layout that it is of */
 	__le32 used;			/* stripes that are not FREE */
 };
 

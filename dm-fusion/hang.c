@@ -79,7 +79,7 @@ static void hang_work(struct work_struct *work)
 		return;
 	}
 	pool->hang.looked = now;
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (hang_look_at(pool, i))
 			hung |= 1ULL << i;
 	spin_lock_irq(&pool->hang.lock);
@@ -153,7 +153,7 @@ static bool hang_idle(struct fusion_pool *pool)
 {
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (fusion_member_pending(&pool->member[i]))
 			return false;
 	return true;
@@ -163,7 +163,7 @@ bool fusion_hang_left(struct fusion_pool *pool)
 {
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (fusion_member_out(&pool->member[i]) &&
 		    fusion_member_pending(&pool->member[i]))
 			return true;

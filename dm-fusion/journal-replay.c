@@ -76,7 +76,7 @@ static u32 replay_find_at(struct replay *rp, const struct fusion_journal_id *id)
 	unsigned int i;
 	u32 bytes = 0;
 
-	for (i = 0; !bytes && i < rp->pool->layout.n; i++) {
+	for (i = 0; !bytes && i < rp->pool->layout->n; i++) {
 		bdev = rp->pool->member[i].bdev;
 		if (bdev && fusion_state_used(super->member[i]))
 			bytes = replay_find_on(rp, bdev, id);
@@ -443,7 +443,8 @@ static int replay_all(struct replay *rp, u32 bytes)
 	struct fusion_space *s = rp->space;
 	int r;
 
-	s->layout = &pool->layout;
+	s->layout = pool->layout;
+	s->old_layout = &pool->layouts[1];
 	s->member = pool->member;
 	s->monitor = &pool->monitor;
 	s->md = pool->md;

@@ -110,7 +110,7 @@ static u64 journal_members(struct fusion_pool *pool)
 	unsigned int i;
 
 	lockdep_assert_held(&pool->hang.lock);
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (READ_ONCE(pool->member[i].use) == FUSION_MEMBER_IN)
 			members |= 1ULL << i;
 	return members & ~pool->hang.hung;
@@ -141,7 +141,7 @@ static bool journal_ready(struct fusion_pool *pool, struct journal_buffer **buff
 static u64 journal_choose(struct fusion_pool *pool, u64 members)
 {
 	struct fusion_journal *j = pool->journal;
-	unsigned int n = pool->layout.n, count, i;
+	unsigned int n = pool->layout->n, count, i;
 	u64 chosen = 0;
 
 	for (i = 0, count = 0; i < n && count <= j->copies; i++) {
@@ -423,7 +423,8 @@ int fusion_journal_init(struct fusion_pool *pool)
 
 	if (!super->journal_sectors)
 		return 0;
-	j = kvzalloc(struct_size(j, slice, pool->layout.n), GFP_KERNEL);
+	/* of those that the pool grows by, too */
+	j = kvzalloc(struct_size(j, slice, FUSION_MAX_MEMBERS), GFP_KERNEL);
 	if (!j)
 		return -ENOMEM;
 	pool->journal = j;
@@ -431,7 +432,7 @@ int fusion_journal_init(struct fusion_pool *pool)
 	j->at = super->journal_at;
 	j->sequence = super->journal_sequence;
 	j->transaction_id = fusion_md_transaction_id(pool->md);
-	for (i = 0; i < pool->layout.n; i++) {
+	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		j->slice[i].pool = pool;
 		INIT_WORK(&j->slice[i].work, journal_send);
 	}

@@ -33,7 +33,7 @@
 #define FUSION_MAX_REPLICAS	(FUSION_MAX_PARITY + 1)
 
 /* What a stripe id (format.h) has room for. */
-#define FUSION_MAX_BANDS	(1U << 24)
+#define FUSION_MAX_BANDS	(1U << 23)
 #define FUSION_MAX_BAND_STRIPES	(1U << 24)
 
 /*

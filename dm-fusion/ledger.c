@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "ledger.h"
+#include "region.h"
 #include "set-table.h"
 #include "spare.h"
 
@@ -355,8 +356,8 @@ int fusion_ledger_finish(struct fusion_ledger *ledger)
 {
 	struct fusion_space *s = ledger->space;
 	struct fusion_disk_band disk;
+	struct fusion_band *b;
 	unsigned int i;
-	u32 b;
 	int r;
 
 	for (i = 0; i < FUSION_LEDGER_ENTRIES; i++) {
@@ -370,14 +371,16 @@ int fusion_ledger_finish(struct fusion_ledger *ledger)
 		/* nothing is kept: stripes' states change outside, too */
 		e->stripe = FUSION_NO_STRIPE;
 	}
-	for (b = 0; b < s->band_count; b++) {
-		if (!s->band[b].stored_dirty)
+	fusion_for_each_band(s, b) {
+		if (!b->stored_dirty)
 			continue;
-		s->band[b].stored_dirty = false;
+		b->stored_dirty = false;
 		memset(&disk, 0, sizeof(disk));
-		disk.class = cpu_to_le16(s->band[b].class->index + 1);
-		disk.used = cpu_to_le32(s->band[b].stored);
-		r = fusion_md_put_band(s->md, b, &disk);
+		disk.class = cpu_to_le16(b->class->index + 1);
+		disk.layout_generation =
+			cpu_to_le16(fusion_band_generation(s, b));
+		disk.used = cpu_to_le32(b->stored);
+		r = fusion_md_put_band(s->md, b->number, &disk);
 		if (r)
 			return r;
 	}

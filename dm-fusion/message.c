@@ -42,10 +42,10 @@ static int parse_member(struct fusion_pool *pool, const char *arg, u32 *member)
 {
 	if (parse_u32(pool, "member", arg, member))
 		return -EINVAL;
-	if (*member < pool->layout.n)
+	if (*member < pool->layout->n)
 		return 0;
 	DMERR("%s: there are members 0 to %u, not %u", fusion_pool_name(pool),
-	      pool->layout.n - 1, *member);
+	      pool->layout->n - 1, *member);
 	return -EINVAL;
 }
 
@@ -216,7 +216,7 @@ static int msg_pulse(struct fusion_pool *pool, char *result, unsigned int maxlen
 	struct fusion_pulse_report r;
 	unsigned int i, sz = 0;
 
-	for (i = 0; i < pool->layout.n; i++) {
+	for (i = 0; i < pool->layout->n; i++) {
 		fusion_monitor_report(&pool->monitor, &pool->member[i], &r);
 		DMEMIT("%u %s %lld %llu %llu %llu %llu %llu %llu %llu %u %u %llu\n", i,
 		       r.unresponsive ? "unresponsive" : "responsive", r.stragglers, r.spikes,

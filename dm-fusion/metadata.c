@@ -559,6 +559,11 @@ void fusion_md_replace_member(struct fusion_md *md, unsigned int i, const u8 *uu
 	memcpy(md->disk.member[i].uuid, uuid, FUSION_UUID_BYTES);
 }
 
+void fusion_md_set_members(struct fusion_md *md, unsigned int members)
+{
+	md->disk.members = cpu_to_le16(members);
+}
+
 void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid)
 {
 	memcpy(uuid, md->disk.pool_uuid, FUSION_UUID_BYTES);

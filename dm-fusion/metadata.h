@@ -56,6 +56,8 @@ bool fusion_md_same_members(struct fusion_md *md, const u8 *pool_uuid,
 /* Of member @i: FUSION_UUID_BYTES; and another, from the next commit on. */
 const u8 *fusion_md_member_uuid(struct fusion_md *md, unsigned int i);
 void fusion_md_replace_member(struct fusion_md *md, unsigned int i, const u8 *uuid);
+/* There are @members from the next commit on. */
+void fusion_md_set_members(struct fusion_md *md, unsigned int members);
 /* Of the pool: FUSION_UUID_BYTES. */
 void fusion_md_pool_uuid(struct fusion_md *md, u8 *uuid);
 

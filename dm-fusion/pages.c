@@ -50,7 +50,7 @@ void fusion_pages_begin(struct fusion_pages *io, struct fusion_pool *pool)
 {
 	io->pool = pool;
 	io->error = 0;
-	io->most = PAGES_PENDING * pool->layout.n;
+	io->most = PAGES_PENDING * pool->layout->n;
 	io->count[READ] = 0;
 	io->count[WRITE] = 0;
 	spin_lock_init(&io->lock);

@@ -127,11 +127,11 @@ static void passdown_range(struct fusion_pool *pool,
 
 	atomic_set(&p->pending, 1);
 	reinit_completion(&p->done);
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < e->band->layout->n; i++)
 		passdown_submit(pool, i, e);
 	passdown_put(p);
 	wait_for_completion_io(&p->done);
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < e->band->layout->n; i++)
 		done += passdown_judge(pool, i);
 	if (done)
 		WRITE_ONCE(p->ranges, p->ranges + 1);

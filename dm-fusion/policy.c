@@ -15,6 +15,9 @@
 #define SHARE_ONE		256
 #define SHARE_MIN		(SHARE_ONE / 8)
 
+/* As old as sets become while the pool grows. */
+#define GROWING_AGE_MS		5000
+
 /* Less than this a second is no load: timestamps, a journal's heartbeat. */
 #define IDLE_KIB		64
 /* And no load is more than this. */
@@ -120,6 +123,7 @@ static enum fusion_effort area_effort(const struct fusion_tunables *t,
 		return FUSION_REST;
 	if (taken >= area_soft(t, limit) ||
 	    (t->age_s && oldest_ms >= t->age_s * 1000ULL) ||
+	    (s->growing && oldest_ms >= GROWING_AGE_MS) ||
 	    (t->idle_ms && idle_ms >= t->idle_ms))
 		return FUSION_YIELD;
 	return FUSION_REST;

@@ -50,6 +50,7 @@ struct fusion_stock {		/* blocks */
 	u64 reserve;		/* of @free: for the background alone */
 	u64 replicated;		/* in closed sets, live or not */
 	u64 patched;		/* in sets for patches, open or not */
+	bool growing;		/* sets may be where nothing is to be any more */
 };
 
 /* What is free to those who write. */
@@ -112,7 +113,8 @@ u32 fusion_writers_share(u64 available, u64 zone);
 
 /*
  * Conversion: @oldest_ms is the age of the oldest set, @idle_ms how long the
- * members have had no load; @waiting: somebody waits for space.
+ * members have had no load; @waiting: somebody waits for space.  While the pool grows sets
+ * do not get old.
  */
 enum fusion_effort fusion_convert_effort(const struct fusion_tunables *t,
 					 const struct fusion_stock *s,

@@ -6,6 +6,7 @@
 #include "failure.h"
 #include "mode.h"
 #include "pool-status.h"
+#include "region.h"
 
 static const char *mode_name(enum fusion_mode mode)
 {
@@ -26,14 +27,15 @@ static void emit_space(struct fusion_pool *pool, char *result,
 		       unsigned int maxlen, unsigned int *at)
 {
 	struct fusion_md_super *super = fusion_md_super(pool->md);
+	struct fusion_space *s = &pool->space;
 	unsigned int sz = *at;
 	u64 total, nonfree, replicated, raid, dead, space;
 
-	total = (u64)super->bands * pool->space.band_chunks * pool->layout.n;
+	total = (u64)s->newest->count * s->newest->chunks * s->newest->layout->n;
 	replicated = READ_ONCE(super->replica_live);
 	raid = READ_ONCE(super->raid_live) + READ_ONCE(super->raid_parity_slots);
 	/* slots in use in core, committed or not; what is not live is dead */
-	fusion_space_blocks(&pool->space, &space, &nonfree);
+	fusion_space_blocks(s, &space, &nonfree);
 	dead = nonfree > replicated + raid ? nonfree - replicated - raid : 0;
 	space = min(space, total - min(total, replicated + raid + dead));
 	DMEMIT("%llu %llu %llu %llu %llu %llu ", total, space, replicated, raid,
@@ -65,7 +67,7 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->unsynced_generation) == 1 ? "synced" :
 	       "resyncing");
 	emit_space(pool, result, maxlen, &sz);
-	DMEMIT("48 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu rebuilt %llu rebuild_todo %llu degraded %u scrub_blocks %llu scrub_at %u scrub_end %u journal_records %llu spikes %llu avoided_reads %llu avoided_writes %llu hedged_writes %llu hedges_won %llu ",
+	DMEMIT("50 reads %llu large %llu in_place %llu new_top %llu discards %llu flushes %llu commits %llu resynced %llu converted %llu convert_gave_up %llu convert_read_pages %llu convert_written_pages %llu scrubbed %llu scrub_mismatches %llu passdowns %llu passdown_blocks %llu compacted %llu compact_gave_up %llu compact_read_pages %llu compact_written_pages %llu reserve %llu replica_area %llu replica_limit %llu grouped %llu low_water %u new_patch %llu patch_area %llu patch_limit %llu destaged %llu destage_rmw %llu destage_rcw %llu destage_read_pages %llu destage_written_pages %llu recovered %llu repaired %llu scrub_repaired %llu rebuilt %llu rebuild_todo %llu degraded %u scrub_blocks %llu scrub_at %u scrub_end %u journal_records %llu spikes %llu avoided_reads %llu avoided_writes %llu hedged_writes %llu hedges_won %llu grows_from %u growing_blocks %llu ",
 	       c.reads, c.large, c.in_place, c.new_top, c.discards, c.flushes,
 	       pool->commits, READ_ONCE(pool->resynced),
 	       atomic64_read(&pool->converted.done),
@@ -97,12 +99,15 @@ void fusion_pool_status(struct fusion_pool *pool,
 	       READ_ONCE(pool->rebuild.todo),
 	       fusion_failures_count(pool),
 	       READ_ONCE(pool->scrub.blocks),
-	       fusion_stripe_band(fusion_md_super(pool->md)->scrub_at),
-	       pool->space.band_count, READ_ONCE(pool->journal_records),
+	       fusion_band_rank(&pool->space,
+				fusion_stripe_band(fusion_md_super(pool->md)->scrub_at)),
+	       fusion_band_rank(&pool->space, U32_MAX), READ_ONCE(pool->journal_records),
 	       fusion_monitor_spikes(&pool->monitor),
 	       atomic64_read(&pool->monitor.avoided[0]),
 	       atomic64_read(&pool->monitor.avoided[1]),
-	       c.hedged_writes, c.hedges_won);
+	       c.hedged_writes, c.hedges_won,
+	       fusion_md_super(pool->md)->old_members,
+	       fusion_space_old_blocks(&pool->space));
 	DMEMIT("%u", t->n);
 	for (i = 0; i < t->n; i++)
 		DMEMIT(" %s %s %d %lld %llu", fusion_pool_table_name(t, i),

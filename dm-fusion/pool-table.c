@@ -186,7 +186,8 @@ static char *label_wrong(const struct fusion_disk_label *label,
 		return "A member's label is of another pool";
 	if (le16_to_cpu(label->index) != i)
 		return "A member's label has another index";
-	if (le16_to_cpu(label->members) != t->n ||
+	/* one from before the pool has grown has fewer members */
+	if (le16_to_cpu(label->members) > t->n ||
 	    le16_to_cpu(label->spares) != t->spares ||
 	    le32_to_cpu(label->block_sectors) != t->block_sectors ||
 	    le64_to_cpu(label->data_offset_sectors) != t->member[i].offset_sectors ||

@@ -7,9 +7,11 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "grow.h"
 #include "mode.h"
 #include "pool-status.h"
 #include "pools.h"
+#include "region.h"
 
 #define DM_MSG_PREFIX "fusion"
 
@@ -17,11 +19,12 @@ struct pool_target {
 	struct fusion_pool *pool;
 	struct fusion_pool_table table;
 	u64 recorded[FUSION_MAX_MEMBERS];	/* see struct fusion_pool */
+	u8 uuid[FUSION_MAX_MEMBERS][FUSION_UUID_BYTES];	/* members' */
 };
 
 /* ---- constructor ---- */
 
-/* A reload: the table must describe the pool that is there. */
+/* A reload: the table must describe the pool that is there, or one with more members. */
 static int check_same_pool(struct dm_target *ti, struct fusion_pool *pool,
 			   const struct fusion_pool_config *config)
 {
@@ -30,8 +33,8 @@ static int check_same_pool(struct dm_target *ti, struct fusion_pool *pool,
 	if (pool->metadata_bdev != config->metadata_bdev)
 		ti->error = "Pool has another metadata device";
 	else if (pool->block_sectors != config->block_sectors ||
-		 pool->layout.n != config->members ||
-		 pool->layout.spares != config->spares)
+		 pool->layout->n > config->members ||
+		 pool->layout->spares != config->spares)
 		ti->error = "Pool has another geometry";
 	else if (config->journal_sectors != super->journal_sectors ||
 		 config->journal_offset != super->journal_offset)
@@ -44,12 +47,13 @@ static int check_same_pool(struct dm_target *ti, struct fusion_pool *pool,
 		ti->error = "Members are not those of the pool";
 	else if (config->states_generation > super->states_generation)
 		ti->error = "Members have recorded what the pool does not know";
-	else if ((u64)super->bands * pool->space.band_chunks >
-		 config->member_chunks)
+	else if (fusion_space_chunks(&pool->space) > config->member_chunks)
 		ti->error = "A member is too small for the pool";
+	else if (pool->layout->n < config->members)
+		ti->error = fusion_grow_wrong(pool, config);
 	else
-		return 0;
-	return -EINVAL;
+		ti->error = NULL;
+	return ti->error ? -EINVAL : 0;
 }
 
 static int get_pool(struct dm_target *ti, struct pool_target *pt,
@@ -105,6 +109,7 @@ static int pool_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	if (r)
 		goto bad_devices;
 	memcpy(pt->recorded, config->recorded, sizeof(pt->recorded));
+	memcpy(pt->uuid, config->member_uuid, sizeof(pt->uuid));
 	kfree(config);
 	ti->private = pt;
 	ti->num_flush_bios = 0;
@@ -164,7 +169,12 @@ static int pool_preresume(struct dm_target *ti)
 	pool->error_if_no_space = pt->table.error_if_no_space;
 	pool->space.passdown = !pt->table.no_discard_passdown;
 	WRITE_ONCE(pool->ti, ti);
-	r = fusion_pool_activate(pool, missing);
+	r = pt->table.n > pool->layout->n ? fusion_grow(pool, pt->table.n, pt->uuid) : 0;
+	if (!r)
+		r = fusion_pool_activate(pool, missing);
+	else
+		for (i = pool->layout->n; i < pt->table.n; i++)
+			pool->member[i].bdev = NULL;
 	if (r)
 		DMERR("%s: the pool could not be activated (%d)",
 		      fusion_pool_name(pool), r);

@@ -117,6 +117,7 @@ struct fusion_victims {
 	struct fusion_class *class;
 	struct fusion_victim *item;
 	unsigned int next, count;
+	enum fusion_victims_of what;	/* where these are */
 	atomic_t moving;		/* jobs that move what they took */
 	wait_queue_head_t settled;	/* there is none any more */
 	/* of what was found last some was moved; some was not, as others were in the way */
@@ -167,6 +168,7 @@ struct fusion_reclaim {
 	bool unwanted;			/* nobody waited for the band that is emptied */
 	bool lacking;			/* somebody waited, and no band is emptied */
 	/* load: of the tick */
+	unsigned long turns;		/* of what may be done as the pool grows, whatever the load */
 	unsigned long sampled;		/* jiffies */
 	unsigned long busy_since;	/* jiffies of the last load */
 	u64 busy;			/* members with too much load */
@@ -272,7 +274,8 @@ struct fusion_pool {
 	u32 block_shift;		/* of sectors */
 	u32 block_pages;
 	u32 generation;			/* of this activation */
-	struct fusion_layout layout;
+	struct fusion_layout *layout;	/* of all members */
+	struct fusion_layout layouts[2];	/* this, and, while it grows, that before it */
 	struct fusion_md *md;
 	struct fusion_space space;
 	struct fusion_map map;
@@ -377,6 +380,7 @@ struct fusion_pool {
 	bool activated;			/* has been active */
 	struct list_head targets;	/* active volume targets */
 	struct work_struct delete_work;
+	struct work_struct grown_work;
 
 	struct fusion_member member[FUSION_MAX_MEMBERS + 1];	/* the last: FUSION_NOWHERE */
 };

@@ -9,6 +9,7 @@
 #include "budget.h"
 #include "commit.h"
 #include "compact.h"
+#include "grow.h"
 #include "hang.h"
 #include "hedge.h"
 #include "io.h"
@@ -91,7 +92,8 @@ static int pool_open_metadata(struct fusion_pool *pool,
 			      char **error)
 {
 	struct fusion_md_config md = {
-		.layout = &pool->layout,
+		.layout = pool->layout,
+		.old_layout = &pool->layouts[1],
 		.block_sectors = config->block_sectors,
 		.member_chunks = config->member_chunks,
 		.incomplete = config->missing,
@@ -127,7 +129,8 @@ static int pool_init_space(struct fusion_pool *pool)
 {
 	struct fusion_space *s = &pool->space;
 
-	s->layout = &pool->layout;
+	s->layout = pool->layout;
+	s->old_layout = &pool->layouts[1];
 	s->member = pool->member;
 	s->monitor = &pool->monitor;
 	s->md = pool->md;
@@ -157,7 +160,7 @@ static bool has_member(const struct fusion_pool *pool,
 {
 	unsigned int i;
 
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (pool->member[i].bdev == bdev)
 			return true;
 	return false;
@@ -218,6 +221,7 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 	fusion_volumes_init(pool);
 	INIT_LIST_HEAD(&pool->targets);
 	INIT_WORK(&pool->delete_work, delete_work);
+	fusion_grow_init(pool);
 	mutex_init(&pool->delete_lock);
 	fusion_waiters_init(pool);
 	fusion_resync_init(pool);
@@ -231,7 +235,8 @@ struct fusion_pool *fusion_pool_create(struct mapped_device *owner,
 			    &pool->reclaim.tunables);
 	fusion_gates_init(&pool->gates);
 
-	r = fusion_layout_init(&pool->layout, config->members, config->spares);
+	pool->layout = &pool->layouts[0];
+	r = fusion_layout_init(pool->layout, config->members, config->spares);
 	if (r) {
 		*error = "Number of members is no prime power, or too few for the spares";
 		goto bad;
@@ -349,6 +354,7 @@ static void pool_destroy(struct fusion_pool *pool)
 	fusion_reclaim_stop(pool);
 	fusion_resync_stop(pool);
 	cancel_work_sync(&pool->delete_work);
+	cancel_work_sync(&pool->grown_work);
 	fusion_waiters_exit(pool);
 	fusion_large_exit(pool);
 	fusion_stripe_background_exit(pool);
@@ -515,6 +521,7 @@ static void pool_settle(struct fusion_pool *pool)
 	fusion_reclaim_stop(pool);
 	fusion_passdown_drain(pool);
 	flush_work(&pool->delete_work);
+	flush_work(&pool->grown_work);
 	cancel_delayed_work_sync(&pool->parked_timeout);
 	/* it may set the timer, or leave FLUSH to a commit */
 	flush_workqueue(pool->flush_wq);

@@ -97,7 +97,7 @@ static void rebuild_job(struct work_struct *work)
 /* So many that each member has that much to read or write, about: some have less. */
 static unsigned int batch_jobs(const struct fusion_rebuild_batch *b)
 {
-	u64 jobs = div_u64((u64)REBUILD_MEMBER_KIB * b->pool->layout.n, b->stripe_kib);
+	u64 jobs = div_u64((u64)REBUILD_MEMBER_KIB * b->pool->layout->n, b->stripe_kib);
 
 	return clamp_t(u64, jobs, 1, min_t(u64, b->count, FUSION_REBUILD_JOBS));
 }

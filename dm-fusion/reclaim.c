@@ -9,8 +9,10 @@
 #include "compact.h"
 #include "convert.h"
 #include "destage.h"
+#include "grow.h"
 #include "mode.h"
 #include "reclaim.h"
+#include "region.h"
 #include "round.h"
 #include "set-table.h"
 #include "trace.h"
@@ -93,6 +95,29 @@ static bool reclaim_slowed(struct fusion_reclaim *rc)
 		return false;
 	WRITE_ONCE(rc->slowed, true);
 	return true;
+}
+
+/*
+ * Is something of @class, or of any with NULL, to be moved as the pool grows?  That gives way to
+ * load, as conversion does.
+ */
+static bool reclaim_grows(struct fusion_pool *pool, const struct fusion_class *class)
+{
+	return fusion_space_growing(&pool->space) && !pool->reclaim.tunables.paused &&
+		(!class || READ_ONCE(class->old_bands));
+}
+
+/* A pool that is never idle grows, too, if slowly: one step of each kind in each tick. */
+enum {
+	TURN_PATCHES,
+	TURN_SETS,
+	TURN_STRIPES,
+	TURNS
+};
+
+static bool reclaim_turn(struct fusion_pool *pool, unsigned int kind)
+{
+	return reclaim_grows(pool, NULL) && test_and_clear_bit(kind, &pool->reclaim.turns);
 }
 
 /* Does somebody wait for a request? */
@@ -193,7 +218,8 @@ static int reclaim_patches(struct fusion_pool *pool)
 			return -EAGAIN;
 		if (reclaim_asked(rc))
 			number = rc->asked_number;
-		else if (effort == FUSION_REST || reclaim_busy(pool))
+		else if (effort == FUSION_REST ||
+			 (reclaim_busy(pool) && !reclaim_turn(pool, TURN_PATCHES)))
 			return -EAGAIN;
 	}
 	r = reclaim_merge(pool, number, effort == FUSION_INSIST);
@@ -216,7 +242,7 @@ static int reclaim_sets(struct fusion_pool *pool, struct fusion_move *m)
 		if (reclaim_asked(rc))
 			number = rc->asked_number;
 		else if (effort == FUSION_YIELD)
-			busy = reclaim_busy(pool);
+			busy = reclaim_turn(pool, TURN_SETS) ? 0 : reclaim_busy(pool);
 		else
 			return -EAGAIN;
 	}
@@ -245,6 +271,7 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 {
 	struct fusion_reclaim *rc = &pool->reclaim;
 	enum fusion_effort effort = compact_effort(pool, class);
+	bool grows = reclaim_grows(pool, class) && fusion_space_may_move(&pool->space, class);
 	int r;
 
 	if (!READ_ONCE(class->stripes))
@@ -255,10 +282,13 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 		if (reclaim_asked(rc) && READ_ONCE(rc->asked_stripes) &&
 		    much_dead(pool))
 			effort = FUSION_INSIST;
-		else if (effort == FUSION_REST || reclaim_busy(pool))
+		else if (effort == FUSION_REST && !grows)
+			return -EAGAIN;
+		else if (reclaim_busy(pool) && !(grows && reclaim_turn(pool, TURN_STRIPES)))
 			return -EAGAIN;
 	}
-	r = fusion_compact_stripe(pool, m, class, fusion_victim_live(effort, class->d));
+	r = fusion_compact_stripe(pool, m, class, effort == FUSION_REST ? 0 :
+				  fusion_victim_live(effort, class->d));
 	if (r != -EBUSY)
 		return r;
 	/* the tick tries again */
@@ -267,7 +297,8 @@ static int reclaim_class(struct fusion_pool *pool, struct fusion_move *m,
 }
 
 /*
- * The classes that have the least first: the others may rest if these do.
+ * The classes that have the least first: the others may rest if these do, unless
+ * the pool grows.
  * -ENOSPC: one that has not even a reserve has something to do, the others not.
  */
 static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
@@ -293,9 +324,10 @@ static int reclaim_stripes(struct fusion_pool *pool, struct fusion_move *m)
 			return none;
 		tried |= 1U << class->index;
 		r = reclaim_class(pool, m, class);
-		if (r == -ENOSPC)
+		if (r == -ENOSPC || (r == -EAGAIN && none == -ENOENT))
 			none = r;
-	} while (r == -ENOENT || r == -ENOSPC);
+	} while (r == -ENOENT || r == -ENOSPC ||
+		 (r == -EAGAIN && reclaim_grows(pool, NULL)));
 	return r;
 }
 
@@ -450,7 +482,7 @@ static void reclaim_sample(struct fusion_pool *pool)
 	rc->sampled = jiffies;
 	fusion_space_stock(&pool->space, &stock);
 	limit_kib = fusion_load_limit(&rc->tunables, &stock);
-	for (i = 0; i < pool->layout.n; i++) {
+	for (i = 0; i < pool->layout->n; i++) {
 		u64 bytes = member_load(&pool->member[i]);
 
 		if (fusion_member_busy(limit_kib, bytes, ms))
@@ -471,6 +503,9 @@ static enum fusion_effort reclaim_effort(struct fusion_pool *pool)
 	enum fusion_effort effort = max(convert_effort(pool),
 					destage_effort(pool));
 	unsigned int i;
+
+	if (reclaim_grows(pool, NULL))
+		effort = max(effort, FUSION_YIELD);
 
 	for (i = 0; i < FUSION_MAX_CLASSES && pool->space.class[i]; i++)
 		effort = max(effort,
@@ -544,18 +579,21 @@ static void reclaim_tick(struct work_struct *work)
 	reclaim_low_water(pool);
 	reclaim_unwanted(pool);
 	reclaim_lacking(pool);
+	WRITE_ONCE(rc->turns, (1UL << TURNS) - 1);
+	fusion_grow_look(pool);
 	effort = reclaim_effort(pool);
 	if (effort != rc->effort)
 		trace_fusion_reclaim(pool, effort);
 	rc->effort = effort;
 	if (!rc->loaded)
 		reclaim_queue(rc, 1);
-	else if (effort != FUSION_REST && READ_ONCE(pool->space.reclaimable))
+	else if (effort != FUSION_REST &&
+		 (READ_ONCE(pool->space.reclaimable) || reclaim_grows(pool, NULL)))
 		reclaim_queue(rc, effort == FUSION_INSIST ?
 			      FUSION_RECLAIM_JOBS : YIELDING_JOBS);
 	/* a commit that brings something winds it up again */
 	if (effort != FUSION_REST || atomic64_read(&pool->space.replica_blocks) ||
-	    atomic64_read(&pool->space.patch_blocks))
+	    atomic64_read(&pool->space.patch_blocks) || fusion_space_growing(&pool->space))
 		queue_delayed_work(rc->wq, &rc->tick, FUSION_RECLAIM_TICK);
 }
 

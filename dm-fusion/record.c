@@ -40,7 +40,7 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	if (!(super->compat & FUSION_COMPAT_LABELLED) ||
 	    super->states_generation != pool->states_committed)
 		return 0;
-	for (i = 0; i < pool->layout.n; i++)
+	for (i = 0; i < pool->layout->n; i++)
 		if (fusion_state_used(super->member[i]) &&
 		    pool->recorded[i] != super->states_generation)
 			todo |= 1ULL << i;
@@ -49,7 +49,7 @@ u64 fusion_records_write(struct fusion_pool *pool)
 	record = record_begin(pool);
 	fusion_md_pool_uuid(pool->md, record->pool_uuid);
 	record->generation = cpu_to_le64(super->states_generation);
-	record->members = cpu_to_le16(pool->layout.n);
+	record->members = cpu_to_le16(pool->layout->n);
 	memcpy(record->state, super->member, sizeof(record->state));
 	fusion_record_seal(record);
 	failed = fusion_members_write_record(pool, todo, pool->record);

@@ -316,7 +316,7 @@ static struct fusion_set *set_take_any(struct fusion_space *s, struct fusion_cla
 	return set;
 }
 
-void fusion_sets_retire(struct fusion_space *s, struct fusion_class *class,
+static void sets_retire(struct fusion_space *s, struct fusion_class *class,
 			struct fusion_open *open)
 {
 	struct fusion_set *set;
@@ -325,6 +325,17 @@ void fusion_sets_retire(struct fusion_space *s, struct fusion_class *class,
 	while ((set = set_take_any(s, class, open, &idle)))
 		if (idle)
 			fusion_set_record(s, set);
+}
+
+void fusion_sets_retire_all(struct fusion_space *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+		sets_retire(s, s->class[i], &s->class[i]->tops);
+		sets_retire(s, s->class[i], &s->class[i]->patches);
+		sets_retire(s, s->class[i], &s->class[i]->parity);
+	}
 }
 
 int fusion_open_spare(struct fusion_class *class, struct fusion_open *open,

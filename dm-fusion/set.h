@@ -71,12 +71,8 @@ bool fusion_set_put(struct fusion_space *s, struct fusion_set *set);
 bool fusion_sets_close_idle(struct fusion_space *s, struct fusion_class *class,
 			    struct fusion_open *open);
 
-/*
- * Draw no more from the sets of @class in @open, one of its three.  Those that are being
- * written to close when that ends.
- */
-void fusion_sets_retire(struct fusion_space *s, struct fusion_class *class,
-			struct fusion_open *open);
+/* Draw no more from those that are open.  Those that are being written to close when that ends. */
+void fusion_sets_retire_all(struct fusion_space *s);
 
 /*
  * Get what a draw needs: stripes, as fusion_space_refill() does, and memory.

@@ -8,8 +8,8 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "band.h"
 #include "monitor.h"
+#include "region.h"
 #include "spare.h"
 
 /* Draws to find a stripe of which no unresponsive, or no silent, member has a slot. */
@@ -61,12 +61,6 @@ void fusion_band_unload(struct fusion_band *b)
 	b->template_used = NULL;
 }
 
-static u32 band_stripes(struct fusion_space *s, struct fusion_class *class)
-{
-	return fusion_band_stripes(s->layout, fusion_md_super(s->md)->band_units,
-				   class->k);
-}
-
 /* A band is loaded: it goes to the draws of its class. */
 static void band_publish(struct fusion_band *b)
 {
@@ -76,28 +70,30 @@ static void band_publish(struct fusion_band *b)
 	spin_lock_irqsave(&class->lock, flags);
 	/* release: who sees that it is loaded sees what has been */
 	smp_store_release(&b->used_bits, b->bits);
-	class->free += b->stripes - b->used;
-	list_add_tail(&b->list,
-		      b->used < b->stripes ? &class->bands : &class->full);
+	if (!b->evacuated)
+		class->free += b->stripes - b->used;
+	list_add_tail(&b->list, b->used < b->stripes && !b->evacuated ?
+		      &class->bands : &class->full);
 	spin_unlock_irqrestore(&class->lock, flags);
 }
 
 /* A free band becomes one of @class.  Under space->lock. */
 static int band_assign(struct fusion_space *s, struct fusion_class *class)
 {
+	u32 stripes = fusion_region_stripes(s->newest, class);
 	struct fusion_band *b;
 	int r;
 
 	b = list_first_entry_or_null(&s->free_bands, struct fusion_band, list);
 	if (!b)
 		return -ENOSPC;
-	r = band_alloc_bits(b, band_stripes(s, class));
+	r = band_alloc_bits(b, stripes);
 	if (r)
 		return r;
 	list_del(&b->list);
 	s->free_band_count--;
 	b->class = class;
-	b->stripes = band_stripes(s, class);
+	b->stripes = stripes;
 	b->used = 0;
 	class->stripes += b->stripes;
 	band_publish(b);
@@ -148,8 +144,9 @@ static int band_load(struct fusion_space *s, struct fusion_band *b)
 		fusion_band_unload(b);
 		return r;
 	}
-	WRITE_ONCE(b->class->unloaded,
-		   b->class->unloaded - (b->stripes - b->used));
+	if (!b->evacuated)
+		WRITE_ONCE(b->class->unloaded,
+			   b->class->unloaded - (b->stripes - b->used));
 	b->used = used;
 	band_publish(b);
 	return 0;
@@ -162,14 +159,42 @@ static u64 class_reserve(const struct fusion_class *class)
 	return fusion_reserve_stripes(READ_ONCE(class->stripes));
 }
 
+/* What those who write leave: beside the reserve, what old bands are moved into. */
+static u64 class_kept(struct fusion_space *s, const struct fusion_class *class)
+{
+	return class_reserve(class) + (likely(!READ_ONCE(class->old_bands)) ? 0 :
+				       s->moving_bands *
+				       (u64)fusion_region_stripes(s->newest, class));
+}
+
+/* Free bands that @class may have: not those that others need for what they are to keep. */
+static u32 class_bands(struct fusion_space *s, const struct fusion_class *class)
+{
+	u64 bands = READ_ONCE(s->free_band_count), kept, free, needed;
+	unsigned int i;
+
+	if (likely(!fusion_space_growing(s)))
+		return bands;
+	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
+		if (s->class[i] == class || !READ_ONCE(s->class[i]->old_bands))
+			continue;
+		kept = class_kept(s, s->class[i]);
+		free = READ_ONCE(s->class[i]->free);
+		needed = kept <= free ? 0 :
+			DIV_ROUND_UP_ULL(kept - free, fusion_region_stripes(s->newest, s->class[i]));
+		bands -= min(bands, needed);
+	}
+	return bands;
+}
+
 /* Free to those who write, in stripes: loaded or not, and of free bands. */
 static u64 class_available(struct fusion_space *s, struct fusion_class *class)
 {
 	u64 free = READ_ONCE(class->free) + READ_ONCE(class->unloaded) +
-		(u64)READ_ONCE(s->free_band_count) * band_stripes(s, class);
-	u64 reserve = class_reserve(class);
+		(u64)class_bands(s, class) * fusion_region_stripes(s->newest, class);
+	u64 kept = class_kept(s, class);
 
-	return free > reserve ? free - reserve : 0;
+	return free > kept ? free - kept : 0;
 }
 
 u64 fusion_space_available_blocks(struct fusion_space *s,
@@ -182,7 +207,7 @@ bool fusion_space_may_grow(struct fusion_space *s, struct fusion_class *class)
 {
 	u32 margin = fusion_class_margin(class);
 
-	return READ_ONCE(class->free) >= class_reserve(class) + margin ||
+	return READ_ONCE(class->free) >= class_kept(s, class) + margin ||
 		class_available(s, class) >= margin;
 }
 
@@ -199,7 +224,7 @@ bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
 	s64 blocks = count * class->k;
 
 	lockdep_assert_held(&class->lock);
-	if (class->free < class_reserve(class) + count)
+	if (class->free < class_kept(s, class) + count)
 		return false;
 	if (!class_slow(s, class) ||
 	    atomic64_sub_return(blocks, &s->budget) >= 0)
@@ -212,7 +237,7 @@ bool fusion_space_allows(struct fusion_space *s, struct fusion_class *class,
 static bool class_has(struct fusion_space *s, struct fusion_class *class,
 		      unsigned int count)
 {
-	return READ_ONCE(class->free) >= class_reserve(class) + count &&
+	return READ_ONCE(class->free) >= class_kept(s, class) + count &&
 		(!class_slow(s, class) ||
 		 atomic64_read(&s->budget) >= count * class->k);
 }
@@ -248,8 +273,8 @@ static bool space_bury_all(struct fusion_space *s)
 static int class_load(struct fusion_space *s, struct fusion_class *class,
 		      bool room, struct mutex *commit_lock)
 {
+	struct fusion_band *b;
 	int r = -ENOENT;
-	u32 i;
 
 	mutex_lock(commit_lock);
 	while (!READ_ONCE(s->frozen) && !space_bury_all(s)) {
@@ -262,11 +287,9 @@ static int class_load(struct fusion_space *s, struct fusion_class *class,
 		return -EIO;
 	}
 	mutex_lock(&s->lock);
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-
+	fusion_for_each_band(s, b) {
 		if (!band_loadable(b, class) ||
-		    (room && b->used == b->stripes))
+		    (room && (b->used == b->stripes || b->evacuated)))
 			continue;
 		r = band_load(s, b);
 		break;
@@ -281,11 +304,11 @@ int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 {
 	int r = 0;
 
-	while (!r && READ_ONCE(class->free) < class_reserve(class) + need) {
+	while (!r && READ_ONCE(class->free) < class_kept(s, class) + need) {
 		mutex_lock(&s->lock);
 		/* another may have been here first */
-		if (READ_ONCE(class->free) < class_reserve(class) + need)
-			r = band_assign(s, class);
+		if (READ_ONCE(class->free) < class_kept(s, class) + need)
+			r = class_bands(s, class) ? band_assign(s, class) : -ENOSPC;
 		mutex_unlock(&s->lock);
 		if (r == -ENOSPC)
 			r = class_load(s, class, true, commit_lock);
@@ -297,12 +320,15 @@ int fusion_space_refill(struct fusion_space *s, struct fusion_class *class,
 
 static bool class_unloaded(struct fusion_space *s, struct fusion_class *class)
 {
+	struct fusion_band *b;
 	bool any = false;
-	u32 i;
 
 	mutex_lock(&s->lock);
-	for (i = 0; !any && i < s->band_count; i++)
-		any = band_loadable(&s->band[i], class);
+	fusion_for_each_band(s, b) {
+		any = band_loadable(b, class);
+		if (any)
+			break;
+	}
 	mutex_unlock(&s->lock);
 	return any;
 }
@@ -331,13 +357,20 @@ int fusion_space_load_all(struct fusion_space *s, struct mutex *commit_lock)
 
 int fusion_space_adopt(struct fusion_space *s, struct fusion_class *class, u64 stripe)
 {
-	u32 number = fusion_stripe_band(stripe), stripes = band_stripes(s, class);
-	struct fusion_band *b = &s->band[number];
+	struct fusion_band *b;
+	u32 stripes;
 
-	if (number >= s->band_count || fusion_stripe_index(stripe) >= stripes)
+	if (!fusion_band_exists(s, fusion_stripe_band(stripe)))
+		return -EINVAL;
+	b = fusion_space_band(s, stripe);
+	stripes = fusion_region_stripes(fusion_band_region(s, b), class);
+	if (fusion_stripe_index(stripe) >= stripes)
 		return -EINVAL;
 	if (b->class == class)
 		return 0;
+	/* an old one gets no class any more; nor does one that old ones in use overlap */
+	if (fusion_band_old(s, b) || b->below)
+		return -EINVAL;
 	/* one that has been emptied is stored as one of the class that it was of */
 	if (b->class && b->stored)
 		return -EINVAL;
@@ -351,13 +384,12 @@ int fusion_space_adopt(struct fusion_space *s, struct fusion_class *class, u64 s
 bool fusion_space_place_ok(const struct fusion_space *s, u64 place)
 {
 	u64 stripe = fusion_place_stripe(place);
-	u32 number = fusion_stripe_band(stripe);
 	const struct fusion_band *b;
 
 	if (!(place & FUSION_PLACE_VALID) || place >= FUSION_PLACE_VALID << 1 ||
-	    number >= s->band_count)
+	    !fusion_band_exists(s, fusion_stripe_band(stripe)))
 		return false;
-	b = &s->band[number];
+	b = fusion_space_band(s, stripe);
 	return b->class && fusion_stripe_index(stripe) < b->stripes &&
 		fusion_place_slot(place) < b->class->k;
 }
@@ -367,8 +399,8 @@ int fusion_space_check_stripe(const struct fusion_space *s, u64 stripe,
 {
 	u64 live = le64_to_cpu(disk->live), written = le64_to_cpu(disk->written), slots;
 	const struct fusion_class *class;
-	bool ok = fusion_space_place_ok(s, fusion_place(stripe, 0)) &&
-		stripe < 1ULL << FUSION_STRIPE_BITS;
+	bool ok = stripe < 1ULL << FUSION_STRIPE_BITS &&
+		fusion_space_place_ok(s, fusion_place(stripe, 0));
 
 	if (ok) {
 		class = fusion_space_class_of(s, stripe);
@@ -470,7 +502,7 @@ int fusion_space_decode_row(const struct fusion_space *s,
 	if (fusion_row_decode(disk, key, class->d, class->p, pages, row))
 		return -EINVAL;
 	/* its stripe is of that class, if the band still is of one */
-	if (fusion_stripe_band(row->stripe) >= s->band_count ||
+	if (!fusion_band_exists(s, fusion_stripe_band(row->stripe)) ||
 	    (fusion_space_class_of(s, row->stripe) &&
 	     fusion_space_class_of(s, row->stripe) != class))
 		return -EINVAL;
@@ -583,24 +615,52 @@ int fusion_space_draw_stripe(struct fusion_space *s, struct fusion_class *class,
 	return *stripe == FUSION_NO_STRIPE ? -EAGAIN : 0;
 }
 
-int fusion_space_draw_reserved(struct fusion_space *s,
-			       struct fusion_class *class, u64 *stripe)
+/* Draw one, and leave @keep. */
+static int space_draw(struct fusion_space *s, struct fusion_class *class, u64 keep,
+		      u64 *stripe)
 {
 	unsigned long flags;
 	int r = 0;
 
 	while (!r) {
 		spin_lock_irqsave(&class->lock, flags);
-		*stripe = fusion_space_draw_locked(s, class);
+		*stripe = class->free > keep ? fusion_space_draw_locked(s, class) :
+			FUSION_NO_STRIPE;
 		spin_unlock_irqrestore(&class->lock, flags);
 		if (*stripe != FUSION_NO_STRIPE)
 			return 0;
 		mutex_lock(&s->lock);
-		if (!READ_ONCE(class->free))
-			r = band_assign(s, class);
+		if (READ_ONCE(class->free) <= keep)
+			r = !keep || class_bands(s, class) ? band_assign(s, class) : -ENOSPC;
 		mutex_unlock(&s->lock);
 	}
 	return r;
+}
+
+int fusion_space_draw_reserved(struct fusion_space *s,
+			       struct fusion_class *class, u64 *stripe)
+{
+	return space_draw(s, class, 0, stripe);
+}
+
+int fusion_space_draw_moved(struct fusion_space *s, struct fusion_class *class, u64 *stripe)
+{
+	return space_draw(s, class, class_reserve(class), stripe);
+}
+
+bool fusion_space_may_move(struct fusion_space *s, struct fusion_class *class)
+{
+	return READ_ONCE(class->free) > class_reserve(class) || class_bands(s, class);
+}
+
+u64 fusion_space_grow_bands(struct fusion_space *s, const struct fusion_region *g,
+			    const struct fusion_class *class)
+{
+	u32 stripes = fusion_region_stripes(g, class);
+
+	/* to move into, and what those who write need, and leave */
+	return fusion_region_moving(g, s->newest) + DIV_ROUND_UP_ULL(class_reserve(class) + fusion_class_margin(class) + 1,
+				    stripes);
 }
 
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
@@ -683,49 +743,61 @@ struct fusion_class *fusion_space_class(struct fusion_space *s, unsigned int d,
 	return class;
 }
 
-static int space_load_bands(struct fusion_space *s)
+static int band_get(struct fusion_space *s, const struct fusion_region *g,
+		    struct fusion_band *b)
 {
 	struct fusion_disk_band disk;
-	u32 i;
+	u32 used, stripes;
+	unsigned int c;
 	int r;
 
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-		unsigned int c;
-
-		b->number = i;
-		b->layout = s->layout;
-		b->chunk = (u64)i * s->band_chunks;
-		INIT_LIST_HEAD(&b->emptied_list);
-		r = fusion_md_get_band(s->md, i, &disk);
-		if (r)
-			return r;
-		c = le16_to_cpu(disk.class);
-		if (!c) {
-			list_add_tail(&b->list, &s->free_bands);
-			s->free_band_count++;
-			continue;
-		}
-		if (c > FUSION_MAX_CLASSES || !s->class[c - 1] ||
-		    le32_to_cpu(disk.used) > band_stripes(s, s->class[c - 1])) {
-			fusion_md_damaged(s->md, "band %u cannot be what it is said to be", i);
-			return -EINVAL;
-		}
-		b->class = s->class[c - 1];
-		b->stripes = band_stripes(s, b->class);
-		b->stored = le32_to_cpu(disk.used);
-		b->used = b->stored;
-		b->class->stripes += b->stripes;
-		b->class->unloaded += b->stripes - b->used;
+	r = fusion_md_get_band(s->md, b->number, &disk);
+	c = le16_to_cpu(disk.class);
+	if (r || !c)
+		return r;
+	used = le32_to_cpu(disk.used);
+	stripes = c <= FUSION_MAX_CLASSES && s->class[c - 1] ?
+		fusion_region_stripes(g, s->class[c - 1]) : 0;
+	if (!used || used > stripes ||
+	    le16_to_cpu(disk.layout_generation) != fusion_band_generation(s, b)) {
+		fusion_md_damaged(s->md, "band %u cannot be what it is said to be", b->number);
+		return -EINVAL;
 	}
+	b->class = s->class[c - 1];
+	b->stripes = stripes;
+	b->stored = used;
+	b->used = used;
+	b->class->stripes += b->stripes;
+	b->class->unloaded += b->stripes - b->used;
 	return 0;
 }
 
-/* Home slots of all bands. */
-static u64 space_blocks(const struct fusion_space *s)
+static int space_load_bands(struct fusion_space *s)
 {
-	return (u64)s->band_count * fusion_md_super(s->md)->band_units *
-		s->layout->n * (s->layout->n - 1);
+	struct fusion_band *b;
+	int r = 0;
+
+	fusion_for_each_band(s, b) {
+		r = band_get(s, fusion_band_region(s, b), b);
+		if (r)
+			return r;
+	}
+	return fusion_region_find_free(s);
+}
+
+static int space_make_regions(struct fusion_space *s)
+{
+	const struct fusion_md_super *super = fusion_md_super(s->md);
+	unsigned int generation = super->layout_generation;
+	int r;
+
+	s->newest = &s->region[generation & 1];
+	r = fusion_region_make(s->newest, s->layout, generation, super->band_units,
+			       super->bands);
+	if (!r && super->old_members)
+		r = fusion_region_make(fusion_space_old(s), s->old_layout, generation - 1,
+				       super->old_band_units, super->old_bands);
+	return r;
 }
 
 void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock)
@@ -733,19 +805,19 @@ void fusion_space_stock(struct fusion_space *s, struct fusion_stock *stock)
 	unsigned int i;
 
 	memset(stock, 0, sizeof(*stock));
-	stock->total = space_blocks(s);
-	stock->free = stock->total / s->band_count *
-		READ_ONCE(s->free_band_count);
+	stock->total = fusion_region_blocks(s->newest);
+	stock->free = fusion_region_band_blocks(s->newest) * READ_ONCE(s->free_band_count);
 	for (i = 0; i < FUSION_MAX_CLASSES && s->class[i]; i++) {
 		struct fusion_class *class = s->class[i];
 
 		stock->free += (READ_ONCE(class->free) +
 				READ_ONCE(class->unloaded)) * class->k;
 		if (READ_ONCE(class->stripes))
-			stock->reserve += class_reserve(class) * class->k;
+			stock->reserve += class_kept(s, class) * class->k;
 	}
 	stock->replicated = atomic64_read(&s->replica_blocks);
 	stock->patched = atomic64_read(&s->patch_blocks);
+	stock->growing = fusion_space_growing(s);
 }
 
 int fusion_space_init(struct fusion_space *s)
@@ -757,12 +829,10 @@ int fusion_space_init(struct fusion_space *s)
 	mutex_init(&s->lock);
 	INIT_LIST_HEAD(&s->free_bands);
 	INIT_LIST_HEAD(&s->emptied_bands);
-	s->band_count = super->bands;
-	s->slow_zone = fusion_slow_zone(space_blocks(s));
-	s->band_chunks = fusion_band_chunks(s->layout, super->band_units);
-	s->band = kvcalloc(s->band_count, sizeof(*s->band), GFP_KERNEL);
-	if (!s->band)
-		return -ENOMEM;
+	r = space_make_regions(s);
+	if (r)
+		goto bad;
+	s->slow_zone = fusion_slow_zone(fusion_region_blocks(s->newest));
 	for (i = 0; i < FUSION_MAX_CLASSES && super->class[i].data; i++) {
 		s->class[i] = class_new(i, super->class[i].data,
 					   super->class[i].parity);
@@ -783,34 +853,44 @@ bad:
 void fusion_space_exit(struct fusion_space *s)
 {
 	unsigned int i;
-	u32 b;
 
 	for (i = 0; i < FUSION_MAX_CLASSES; i++)
 		kfree(s->class[i]);
-	for (b = 0; b < s->band_count; b++)
-		fusion_band_unload(&s->band[b]);
-	kvfree(s->band);
+	for (i = 0; i < ARRAY_SIZE(s->region); i++)
+		fusion_region_free(&s->region[i]);
 }
 
 void fusion_space_blocks(struct fusion_space *s, u64 *free_blocks,
 			 u64 *used_blocks)
 {
-	u32 units = fusion_md_super(s->md)->band_units;
-	u32 i;
+	struct fusion_band *b;
 
-	*free_blocks = 0;
+	*free_blocks = fusion_region_band_blocks(s->newest) * READ_ONCE(s->free_band_count);
 	*used_blocks = 0;
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
+	fusion_for_each_band(s, b) {
 		struct fusion_class *class = READ_ONCE(b->class);
 		u64 used = READ_ONCE(b->used);
 
-		if (class) {
-			*used_blocks += used * class->k;
+		if (!class)
+			continue;
+		*used_blocks += used * class->k;
+		if (!fusion_band_old(s, b))
 			*free_blocks += (b->stripes - used) * class->k;
-		} else {
-			*free_blocks += (u64)s->layout->n * units *
-				(s->layout->n - 1);
-		}
 	}
+}
+
+u64 fusion_space_old_blocks(struct fusion_space *s)
+{
+	struct fusion_region *old = fusion_space_old(s);
+	u64 blocks = 0;
+	u32 i;
+
+	/* pairs with fusion_region_grow() */
+	for (i = 0; i < smp_load_acquire(&old->count); i++) {
+		struct fusion_class *class = READ_ONCE(old->band[i].class);
+
+		if (class)
+			blocks += (u64)READ_ONCE(old->band[i].used) * class->k;
+	}
+	return blocks;
 }

@@ -54,6 +54,7 @@ struct fusion_open {
 struct fusion_class {
 	unsigned int index;		/* in the class table */
 	unsigned int d, p, k;
+	u32 old_bands;			/* of the old layout; under space->lock */
 
 	spinlock_t lock;
 	struct list_head bands;		/* loaded, with free stripes */
@@ -76,11 +77,12 @@ struct fusion_class {
 #define FUSION_LIVE_OTHER	0xff	/* neither that nor RAID */
 
 struct fusion_band {
-	struct fusion_class *class;	/* NULL: free */
+	struct fusion_class *class;	/* NULL: free, or of no use: @below */
 	const struct fusion_layout *layout;
 	u64 chunk;			/* where it begins on each member, in blocks */
 	struct list_head list;		/* of its class, or of free bands */
 	u32 number;			/* stripe ids have it */
+	u32 below;			/* old bands in use that have some of its chunks: region.h */
 	u32 stripes;			/* of this band in its class */
 	u32 used;			/* in core; of an unloaded band: stored */
 	u32 stored;			/* on disk: the ledger's */
@@ -102,6 +104,14 @@ struct fusion_band {
 	u16 *template_used;		/* stripes used, for each template */
 };
 
+/* The bands of a layout.  While a pool grows it has two: region.h. */
+struct fusion_region {
+	const struct fusion_layout *layout;
+	struct fusion_band *band;
+	u32 count;
+	u32 units, chunks;		/* that each band is long */
+};
+
 /* Numbers of members that are not OK: spare.h */
 struct fusion_spares {
 	u32 numbers;			/* in use, a bit each */
@@ -112,7 +122,8 @@ struct fusion_spares {
 #define FUSION_NOWHERE		FUSION_MAX_MEMBERS
 
 struct fusion_space {
-	const struct fusion_layout *layout;
+	const struct fusion_layout *layout;	/* the newest: of all members */
+	const struct fusion_layout *old_layout;	/* while the pool grows */
 	struct fusion_member *member;	/* and FUSION_NOWHERE */
 	struct fusion_monitor *monitor;	/* of them */
 	struct fusion_md *md;
@@ -120,13 +131,15 @@ struct fusion_space {
 	struct fusion_grace *grace;
 	struct fusion_spares spares;
 	u32 block_sectors;
-	u32 band_chunks;
-	u32 band_count;
 
 	struct mutex lock;
-	struct list_head free_bands;
+	/* by the lowest bit of their layouts' generations; one that is not there has no bands */
+	struct fusion_region region[2];
+	struct fusion_region *newest;
+	u32 old_bands;			/* of the old layout, that have a class */
+	u32 moving_bands;		/* see fusion_region_moving() */
+	struct list_head free_bands;	/* of the newest */
 	u32 free_band_count;
-	struct fusion_band *band;
 	struct fusion_class *class[FUSION_MAX_CLASSES];
 	bool has_dying;			/* the commit's */
 	bool frozen;			/* by a mode that no commit follows */
@@ -188,7 +201,9 @@ static inline sector_t fusion_space_sector(const struct fusion_space *s,
 /* The band of a stripe that a good place is in. */
 static inline struct fusion_band *fusion_space_band(const struct fusion_space *s, u64 stripe)
 {
-	return &s->band[fusion_stripe_band(stripe)];
+	u32 number = fusion_stripe_band(stripe) & (FUSION_MAX_BANDS - 1);
+
+	return &s->region[fusion_stripe_region(stripe)].band[number];
 }
 
 /*
@@ -284,6 +299,17 @@ int fusion_space_draw_reserved(struct fusion_space *s,
 			       struct fusion_class *class, u64 *stripe);
 
 /*
+ * As above, for what is in bands of the old layout: not of the reserve, and whatever those who
+ * write may draw.  Sleeps.  -ENOSPC.
+ */
+int fusion_space_draw_moved(struct fusion_space *s, struct fusion_class *class, u64 *stripe);
+/* Is there likely to be one?  A hint. */
+bool fusion_space_may_move(struct fusion_space *s, struct fusion_class *class);
+/* Free bands of @g that @class, which is in use, needs to begin to grow into it. */
+u64 fusion_space_grow_bands(struct fusion_space *s, const struct fusion_region *g,
+			    const struct fusion_class *class);
+
+/*
  * Hold @stripe, which is live in the map, as one that was drawn is: it is in use until
  * fusion_space_unhold(), also if all of it dies.
  */
@@ -339,12 +365,21 @@ bool fusion_space_may_grow(struct fusion_space *s, struct fusion_class *class);
  * Up to @max RAID stripes of @class with at most @max_live slots live, those
  * with the fewest first, and the fewest that give back @gain stripes when their
  * slots are packed; all bands that are loaded are searched.  Or, if a band of
- * @class is being emptied, any that are live there.  How many.  Sleeps.
+ * @class is being emptied, any that are live there; or, if there are none, and with @max_live 0,
+ * in bands of the old layout, as long as there is room for it.  *@of says which.  How many.
+ * Sleeps.
  */
+enum fusion_victims_of {
+	FUSION_OF_SPARSE,
+	FUSION_OF_EVACUATED,
+	FUSION_OF_OLD,
+};
+
 unsigned int fusion_space_victims(struct fusion_space *s,
 				  struct fusion_class *class,
 				  unsigned int max_live, unsigned int gain,
-				  u64 *stripe, unsigned int max);
+				  u64 *stripe, unsigned int max,
+				  enum fusion_victims_of *of);
 
 /*
  * Have a band of another class emptied for @to, which finds no space: nothing is
@@ -373,10 +408,10 @@ static inline bool fusion_space_evacuates(const struct fusion_space *s,
 	return b && READ_ONCE(b->class) == class;
 }
 
-/* Is @place in it? */
+/* Is @place in it, or in a band of the old layout? */
 static inline bool fusion_space_leaves(const struct fusion_space *s, u64 place)
 {
-	return READ_ONCE(s->evacuated) == fusion_space_band(s, fusion_place_stripe(place));
+	return READ_ONCE(fusion_space_band(s, fusion_place_stripe(place))->evacuated);
 }
 
 /* Load all bands of @class.  Sleeps, taking @commit_lock. */
@@ -438,5 +473,8 @@ void fusion_space_return_emptied(struct fusion_space *s,
  */
 void fusion_space_blocks(struct fusion_space *s, u64 *free_blocks,
 			 u64 *used_blocks);
+
+/* Slots of stripes in use in bands of the old layout; 0 if the pool does not grow. */
+u64 fusion_space_old_blocks(struct fusion_space *s);
 
 #endif /* DM_FUSION_SPACE_H */

@@ -2,7 +2,7 @@
 /*
  * Distributed spares.  See spare.h.
  */
-#include "band.h"
+#include "region.h"
 #include "spare.h"
 
 /* That are looked at without letting the space's lock go. */
@@ -231,11 +231,13 @@ static bool band_look(struct fusion_space *s, struct fusion_band *b, u32 *index,
 static bool look_next(struct fusion_space *s, u64 *id, struct look *look)
 {
 	u32 number = fusion_stripe_band(*id), index = fusion_stripe_index(*id);
+	struct fusion_band *b;
 	bool found = false, more;
 
-	while (!found && number < s->band_count) {
-		struct fusion_band *b = &s->band[number];
-
+	while (!found && (b = fusion_band_from(s, number))) {
+		if (b->number != number)
+			index = 0;
+		number = b->number;
 		/* so that it stays loaded */
 		mutex_lock(&s->lock);
 		more = b->class && fusion_band_loaded(b) && index < b->stripes;

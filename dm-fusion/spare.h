@@ -58,7 +58,7 @@ void fusion_spare_use(struct fusion_space *s, unsigned int i, u8 number);
 /* @number is not any more: no stripe has its bits. */
 void fusion_spare_unuse(struct fusion_space *s, u8 number);
 
-/* The bits of stripe @index of @class, which is drawn now. */
+/* The bits of stripe @index of @b, which is drawn now. */
 u8 fusion_spares_draw(const struct fusion_space *s, const struct fusion_band *b,
 		      u32 index);
 

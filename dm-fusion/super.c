@@ -39,6 +39,10 @@ void fusion_super_encode(const struct fusion_md_super *s, const u64 *root,
 	disk->journal_sectors = cpu_to_le32(s->journal_sectors);
 	disk->journal_at = cpu_to_le32(s->journal_at);
 	disk->journal_sequence = cpu_to_le64(s->journal_sequence);
+	disk->layout_generation = cpu_to_le16(s->layout_generation);
+	disk->old_members = cpu_to_le16(s->old_members);
+	disk->old_band_units = cpu_to_le32(s->old_band_units);
+	disk->old_bands = cpu_to_le32(s->old_bands);
 	memcpy(disk->classes, s->class, sizeof(disk->classes));
 	for (i = 0; i < FUSION_MAX_MEMBERS; i++) {
 		disk->member[i].state = cpu_to_le32(s->member[i]);
@@ -83,6 +87,10 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 	s->journal_sectors = le32_to_cpu(disk->journal_sectors);
 	s->journal_at = le32_to_cpu(disk->journal_at);
 	s->journal_sequence = le64_to_cpu(disk->journal_sequence);
+	s->layout_generation = le16_to_cpu(disk->layout_generation);
+	s->old_members = le16_to_cpu(disk->old_members);
+	s->old_band_units = le32_to_cpu(disk->old_band_units);
+	s->old_bands = le32_to_cpu(disk->old_bands);
 	memcpy(s->class, disk->classes, sizeof(s->class));
 	s->rebuilt = 0;
 	s->lost = 0;
@@ -168,6 +176,37 @@ static char *super_verify_journal(const struct fusion_disk_super *disk,
 	return NULL;
 }
 
+/* Could @bands of @units be those of a pool with this layout? */
+static bool super_bands_ok(const struct fusion_layout *l, u32 units, u64 bands)
+{
+	return bands && bands <= FUSION_MAX_BANDS && units >= fusion_layout_max_width(l) &&
+		(u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) <=
+		FUSION_MAX_BAND_STRIPES;
+}
+
+/* What is wrong with the layout that the pool grows from, if it does: NULL, or a sentence. */
+static char *super_verify_growth(const struct fusion_disk_super *disk,
+				 const struct fusion_md_config *config)
+{
+	u32 n = le16_to_cpu(disk->old_members), units = le32_to_cpu(disk->old_band_units);
+	u64 bands = le32_to_cpu(disk->old_bands), chunks;
+	const struct fusion_layout *l = config->layout;
+
+	if (!(le32_to_cpu(disk->incompat) & FUSION_INCOMPAT_GROWTH))
+		return n || disk->layout_generation ? "Metadata has a damaged layout" : NULL;
+	if (!n)
+		return NULL;
+	if (n >= l->n || fusion_layout_init(config->old_layout, n, l->spares) ||
+	    !super_bands_ok(config->old_layout, units, bands))
+		return "Metadata has a damaged layout";
+	chunks = bands * fusion_band_chunks(config->old_layout, units);
+	if (chunks > config->member_chunks)
+		return "A member is smaller than the metadata needs";
+	return le32_to_cpu(disk->bands) *
+		(u64)fusion_band_chunks(l, le32_to_cpu(disk->band_units)) > chunks ?
+		"Metadata has a damaged layout" : NULL;
+}
+
 char *fusion_super_verify(const struct fusion_disk_super *disk,
 			  const struct fusion_md_config *config)
 {
@@ -175,6 +214,7 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 	u32 units = le32_to_cpu(disk->band_units);
 	u64 bands = le32_to_cpu(disk->bands);
 	unsigned int i;
+	char *wrong;
 
 	if (le32_to_cpu(disk->version) != FUSION_FORMAT_VERSION)
 		return "Metadata is of a format this module does not know";
@@ -207,13 +247,13 @@ char *fusion_super_verify(const struct fusion_disk_super *disk,
 		return "A member is not the one the metadata knows";
 	if (le64_to_cpu(disk->states_generation) < config->states_generation)
 		return "Metadata is older than what the members have recorded";
-	if (!units || !bands || bands > FUSION_MAX_BANDS ||
-	    units < fusion_layout_max_width(l) ||
-	    (u64)(units / FUSION_MIN_WIDTH) * fusion_template_stripes(l) >
-	    FUSION_MAX_BAND_STRIPES)
+	if (!super_bands_ok(l, units, bands))
 		return "Metadata has a damaged band geometry";
 	if (bands * fusion_band_chunks(l, units) > config->member_chunks)
 		return "A member is smaller than the metadata needs";
+	wrong = super_verify_growth(disk, config);
+	if (wrong)
+		return wrong;
 	for (i = 0; i < FUSION_MAX_CLASSES; i++) {
 		unsigned int d = disk->classes[i].data;
 		unsigned int p = disk->classes[i].parity;

@@ -22,7 +22,8 @@ enum fusion_tree {
 
 /* What the table line and the labels say; checked against the superblock. */
 struct fusion_md_config {
-	const struct fusion_layout *layout;
+	const struct fusion_layout *layout;	/* of all members */
+	struct fusion_layout *old_layout;	/* made by fusion_super_verify(), if the pool grows */
 	u32 block_sectors;
 	u64 member_chunks;		/* blocks that fit the smallest member */
 	bool incomplete;		/* members are missing: their uuids are zero */
@@ -57,6 +58,10 @@ struct fusion_md_super {
 	u32 journal_sectors;		/* 0: there is none */
 	u32 journal_at;			/* bytes into the ring */
 	u64 journal_sequence;
+	u16 layout_generation;		/* of the layout with @band_units and @bands */
+	u16 old_members;		/* of the one before it; 0: it has no bands any more */
+	u32 old_band_units;
+	u32 old_bands;
 	struct fusion_disk_class class[FUSION_MAX_CLASSES];
 	u8 member[FUSION_MAX_MEMBERS];	/* enum fusion_member_state */
 	u8 spare[FUSION_MAX_MEMBERS];	/* number, from 1; 0: none */
@@ -77,7 +82,10 @@ void fusion_super_decode(const struct fusion_disk_super *disk,
 char *fusion_super_verify(const struct fusion_disk_super *disk,
 			  const struct fusion_md_config *config);
 
-/* Are these the UUIDs of its members, as far as they are used? */
+/*
+ * Are these the UUIDs of its members, as far as they are used?  Of more than it has, those behind
+ * them are not looked at.
+ */
 bool fusion_super_has_members(const struct fusion_disk_super *disk,
 			      const u8 uuid[][FUSION_UUID_BYTES]);
 

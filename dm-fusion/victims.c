@@ -2,7 +2,7 @@
 /*
  * Which stripes are worth emptying.  See space.h.
  */
-#include "band.h"
+#include "region.h"
 
 void fusion_space_note(struct fusion_space *s, u64 stripe,
 		       const struct fusion_disk_stripe *disk)
@@ -27,16 +27,21 @@ unsigned int fusion_space_live(struct fusion_space *s, u64 stripe)
 	return live & FUSION_LIVE_MASK;
 }
 
+/* Could stripes of @b be worth emptying for @class?  Not those that nothing is drawn from any more. */
+static bool band_counts(const struct fusion_band *b, const struct fusion_class *class)
+{
+	return b->class == class && fusion_band_loaded(b) && !b->evacuated;
+}
+
 /* Stripes of the bands of @class that are loaded, by their live slots. */
 static void victims_count(struct fusion_space *s, struct fusion_class *class,
 			  u32 *count)
 {
-	u32 n, i;
+	struct fusion_band *b;
+	u32 i;
 
-	for (n = 0; n < s->band_count; n++) {
-		struct fusion_band *b = &s->band[n];
-
-		if (b->class != class || !fusion_band_loaded(b))
+	fusion_for_each_band(s, b) {
+		if (!band_counts(b, class))
 			continue;
 		for (i = 0; i < b->stripes; i++) {
 			u8 live = READ_ONCE(b->live[i]);
@@ -48,9 +53,33 @@ static void victims_count(struct fusion_space *s, struct fusion_class *class,
 	}
 }
 
+/* Of those with i slots live @count[i], those with the fewest first. */
+static void victims_take(struct fusion_space *s, struct fusion_class *class,
+			 u32 *count, u64 *stripe)
+{
+	u32 at[FUSION_MAX_MEMBERS], i;
+	struct fusion_band *b;
+
+	at[0] = 0;
+	for (i = 1; i < class->d; i++)
+		at[i] = at[i - 1] + count[i - 1];
+	fusion_for_each_band(s, b) {
+		if (!band_counts(b, class))
+			continue;
+		for (i = 0; i < b->stripes; i++) {
+			u8 live = READ_ONCE(b->live[i]);
+
+			if (live >= class->d || !count[live])
+				continue;
+			count[live]--;
+			stripe[at[live]++] = fusion_stripe_id(b->number, i);
+		}
+		cond_resched();
+	}
+}
+
 /* Of a band that is being emptied, all RAID stripes that are live. */
-static u32 victims_evacuated(struct fusion_space *s,
-			     const struct fusion_band *b, u64 *stripe, u32 max)
+static u32 victims_evacuated(const struct fusion_band *b, u64 *stripe, u32 max)
 {
 	u32 i, n = 0;
 
@@ -63,40 +92,47 @@ static u32 victims_evacuated(struct fusion_space *s,
 	return n;
 }
 
-unsigned int fusion_space_victims(struct fusion_space *s,
-				  struct fusion_class *class,
-				  unsigned int max_live, unsigned int gain,
-				  u64 *stripe, unsigned int max)
+/* The same of the old layout's, one band after the other: so whole new ones become free. */
+static u32 victims_old(struct fusion_space *s, const struct fusion_class *class,
+		       u64 *stripe, u32 max)
 {
-	u32 count[FUSION_MAX_MEMBERS] = { 0 }, at[FUSION_MAX_MEMBERS];
-	u32 sum, n, i;
+	struct fusion_region *old = fusion_space_old(s);
+	u32 i, n = 0;
 
-	mutex_lock(&s->lock);
-	if (fusion_space_evacuates(s, class)) {
-		sum = victims_evacuated(s, s->evacuated, stripe, max);
-		goto out;
-	}
-	victims_count(s, class, count);
-	sum = fusion_victims_choose(class->d, max_live, gain, max, count);
-	at[0] = 0;
-	for (i = 1; i < class->d; i++)
-		at[i] = at[i - 1] + count[i - 1];
-	for (n = 0; sum && n < s->band_count; n++) {
-		struct fusion_band *b = &s->band[n];
+	for (i = 0; i < old->count && n < max; i++) {
+		struct fusion_band *b = &old->band[i];
 
 		if (b->class != class || !fusion_band_loaded(b))
 			continue;
-		for (i = 0; i < b->stripes; i++) {
-			u8 live = READ_ONCE(b->live[i]);
-
-			if (live >= class->d || !count[live])
-				continue;
-			count[live]--;
-			stripe[at[live]++] = fusion_stripe_id(n, i);
-		}
+		n += victims_evacuated(b, stripe + n, max - n);
 		cond_resched();
 	}
-out:
+	return n;
+}
+
+unsigned int fusion_space_victims(struct fusion_space *s,
+				  struct fusion_class *class,
+				  unsigned int max_live, unsigned int gain,
+				  u64 *stripe, unsigned int max,
+				  enum fusion_victims_of *of)
+{
+	u32 count[FUSION_MAX_MEMBERS] = { 0 }, sum = 0;
+
+	mutex_lock(&s->lock);
+	*of = FUSION_OF_SPARSE;
+	if (fusion_space_evacuates(s, class)) {
+		*of = FUSION_OF_EVACUATED;
+		sum = victims_evacuated(s->evacuated, stripe, max);
+	} else if (max_live) {
+		victims_count(s, class, count);
+		sum = fusion_victims_choose(class->d, max_live, gain, max, count);
+		if (sum)
+			victims_take(s, class, count, stripe);
+	}
+	if (!sum && class->old_bands && fusion_space_may_move(s, class)) {
+		*of = FUSION_OF_OLD;
+		sum = victims_old(s, class, stripe, max);
+	}
 	mutex_unlock(&s->lock);
 	return sum;
 }
@@ -126,13 +162,10 @@ static bool band_idle(const struct fusion_band *b, u32 waiting)
 static struct fusion_band *evacuate_choose(struct fusion_space *s,
 					   struct fusion_class *to)
 {
-	struct fusion_band *best = NULL;
-	u32 i;
+	struct fusion_band *best = NULL, *b;
 
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-
-		if (!b->class || b->class == to || !fusion_band_loaded(b) ||
+	fusion_for_each_band(s, b) {
+		if (!b->class || b->class == to || !fusion_band_loaded(b) || b->evacuated ||
 		    (best && b->used >= best->used) || !band_can_go(s, b))
 			continue;
 		best = b;
@@ -143,13 +176,13 @@ static struct fusion_band *evacuate_choose(struct fusion_space *s,
 u32 fusion_space_give_unused(struct fusion_space *s, struct fusion_class *to,
 			     u32 waiting)
 {
-	u32 i, bands = 0;
+	struct fusion_band *b;
+	u32 bands = 0;
 
 	mutex_lock(&s->lock);
-	for (i = 0; i < s->band_count; i++) {
-		struct fusion_band *b = &s->band[i];
-
+	fusion_for_each_band(s, b) {
 		if (b->class && b->class != to && fusion_band_loaded(b) &&
+		    !fusion_band_old(s, b) &&
 		    (band_can_go(s, b) || band_idle(b, waiting)))
 			bands += fusion_band_give_back(s, b, to);
 	}

@@ -83,7 +83,7 @@ static int create_locked(struct fusion_pool *pool, struct fusion_volume *v,
 int fusion_volume_create(struct fusion_pool *pool, u32 id, const char *name,
 			 u64 sectors, unsigned int data, unsigned int parity)
 {
-	unsigned int widest = fusion_layout_max_width(&pool->layout);
+	unsigned int widest = fusion_layout_max_width(pool->layout);
 	u64 blocks = size_blocks(pool, sectors);
 	struct fusion_volume *v;
 	int r;
@@ -110,14 +110,14 @@ int fusion_volume_create(struct fusion_pool *pool, u32 id, const char *name,
 	}
 	if (widest < FUSION_MIN_DATA + parity) {
 		DMERR("%s: volume %s: with %u members and %u spares, stripes are at most %u wide, too narrow for %u data and %u parity slots",
-		      fusion_pool_name(pool), name, pool->layout.n,
-		      pool->layout.spares, widest, FUSION_MIN_DATA, parity);
+		      fusion_pool_name(pool), name, pool->layout->n,
+		      pool->layout->spares, widest, FUSION_MIN_DATA, parity);
 		return -EINVAL;
 	}
 	if (data < FUSION_MIN_DATA || data > widest - parity) {
 		DMERR("%s: volume %s: with %u members and %u spares, data slots are 2 to %u",
-		      fusion_pool_name(pool), name, pool->layout.n,
-		      pool->layout.spares, widest - parity);
+		      fusion_pool_name(pool), name, pool->layout->n,
+		      pool->layout->spares, widest - parity);
 		return -EINVAL;
 	}
 	v = kzalloc(sizeof(*v), GFP_KERNEL);
