@@ -89,7 +89,7 @@ fn find(
 mod tests {
     use super::*;
     use crate::MemberState;
-    use crate::whole::{Counts, JOURNAL, Journal, Member, SpaceMapRoot};
+    use crate::whole::{Counts, JOURNAL, Journal, Member, OldLayout, SpaceMapRoot};
     use uuid::Uuid;
 
     const RING: usize = 1 << 20;
@@ -130,6 +130,8 @@ mod tests {
                 at: 1040384,
                 sequence: u64::MAX,
             },
+            layout_generation: 0,
+            old: OldLayout::default(),
             classes: Vec::new(),
             members,
         }

@@ -17,6 +17,12 @@ pub fn largest_order(devices: u32) -> Option<u32> {
     }
 }
 
+/// The next larger number of members that a layout exists for.
+#[must_use]
+pub fn next_order(members: u32) -> Option<u32> {
+    (members + 1..=MAX_MEMBERS).find(|&more| largest_order(more) == Some(more))
+}
+
 /// A layout over `members` members with room for `spares` failed ones.
 pub struct Layout {
     raw: Box<ffi::fusion_layout>,
@@ -77,6 +83,13 @@ impl Layout {
         unsafe { ffi::fusion_band_stripes(&raw const *self.raw, units, width) }
     }
 
+    /// Blocks that a band of `units` takes on each member.
+    #[must_use]
+    pub fn band_chunks(&self, units: u32) -> u32 {
+        // SAFETY: reads the layout only.
+        unsafe { ffi::fusion_band_chunks(&raw const *self.raw, units) }
+    }
+
     /// Stripes in a template.
     #[must_use]
     pub fn template_stripes(&self) -> u32 {
@@ -135,6 +148,14 @@ mod tests {
         ] {
             assert_eq!(largest_order(devices), Some(order), "{devices} devices");
         }
+    }
+
+    #[test]
+    fn next_orders() {
+        for (members, next) in [(4, 5), (5, 7), (8, 9), (9, 11), (61, 64)] {
+            assert_eq!(next_order(members), Some(next), "{members} members");
+        }
+        assert_eq!(next_order(MAX_MEMBERS), None);
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub const GROUP_BLOCKS: u64 = ffi::FUSION_GROUP_BLOCKS as u64;
 /// Blocks that a volume may have.
 pub const MAX_BLOCKS: u64 = 1 << ffi::FUSION_BLOCK_BITS;
 
+/// Bands that a layout may have.
+pub const MAX_LAYOUT_BANDS: u32 = ffi::FUSION_MAX_BANDS;
+
 const INDEX_BITS: u32 = ffi::FUSION_STRIPE_INDEX_BITS;
 const STRIPE_BITS: u32 = ffi::FUSION_STRIPE_BITS;
 const SLOT_BITS: u32 = ffi::FUSION_SLOT_BITS;
@@ -41,6 +44,24 @@ pub fn band_of(stripe: u64) -> u64 {
 #[must_use]
 pub fn index_of(stripe: u64) -> u32 {
     low(stripe, INDEX_BITS)
+}
+
+/// The number of band `which` of the layout of a generation.
+#[must_use]
+pub fn band(generation: u16, which: u32) -> u32 {
+    u32::from(generation & 1) << ffi::FUSION_BAND_BITS | which
+}
+
+/// Is the band of a layout of this generation, by its number? Every other one is.
+#[must_use]
+pub fn band_is_of(band: u32, generation: u16) -> bool {
+    band >> ffi::FUSION_BAND_BITS == u32::from(generation & 1)
+}
+
+/// Which of its layout's bands it is.
+#[must_use]
+pub fn band_within(band: u32) -> u32 {
+    low(band.into(), ffi::FUSION_BAND_BITS)
 }
 
 #[must_use]
@@ -169,6 +190,22 @@ mod tests {
         assert_eq!(patch_page(patch_place(at, 15)), 15);
         assert_eq!(volume_of(block_key(3, 77)), 3);
         assert_eq!(block_of(block_key(3, 77)), 77);
+    }
+
+    #[test]
+    fn bands_are_of_two_layouts() {
+        for (generation, parity) in [(0, 0), (1, 1), (6, 0), (u16::MAX, 1)] {
+            let number = band(generation, 5);
+            assert!(band_is_of(number, generation) && !band_is_of(number, generation ^ 1));
+            assert_eq!(band_within(number), 5);
+            // SAFETY: a function of its argument.
+            let module = unsafe { ffi::fusion_stripe_band(stripe(number, 70000)) };
+            assert_eq!(module, parity << 23 | 5);
+        }
+        let last = band(1, MAX_LAYOUT_BANDS - 1);
+        assert_eq!(last >> BAND_BITS, 0);
+        assert!(band_is_of(last, 1));
+        assert!(!band_is_of(1 << BAND_BITS, 0) && !band_is_of(1 << BAND_BITS, 1));
     }
 
     #[test]

@@ -96,6 +96,8 @@ impl Volume {
 pub struct Band {
     /// Index into the table of classes.
     pub class: u16,
+    /// Of the layout that it is of.
+    pub layout_generation: u16,
     /// Stripes that are stored.
     pub used: u32,
 }
@@ -108,12 +110,12 @@ impl Band {
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         // SAFETY: integers only.
         let raw: Box<ffi::fusion_disk_band> = unsafe { raw::from_bytes(bytes) };
-        check(raw.layout_generation == 0, "unknown layout")?;
         let class = u16::from_le(raw.class)
             .checked_sub(1)
             .ok_or(Malformed("stored, but free"))?;
         Ok(Self {
             class,
+            layout_generation: u16::from_le(raw.layout_generation),
             used: u32::from_le(raw.used),
         })
     }
@@ -124,8 +126,8 @@ impl Band {
         unsafe {
             raw::to_bytes(&ffi::fusion_disk_band {
                 class: (self.class + 1).to_le(),
+                layout_generation: self.layout_generation.to_le(),
                 used: self.used.to_le(),
-                ..Default::default()
             })
         }
     }

@@ -16,6 +16,8 @@ pub const PATCHES: u32 = ffi::FUSION_INCOMPAT_PATCHES;
 pub const ROWS: u32 = ffi::FUSION_INCOMPAT_ROWS;
 /// There is a journal of the map.
 pub const JOURNAL: u32 = ffi::FUSION_INCOMPAT_JOURNAL;
+/// The pool grows, or has grown.
+pub const GROWTH: u32 = ffi::FUSION_INCOMPAT_GROWTH;
 
 /// The btrees, as the superblock has their roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,6 +136,16 @@ pub struct Journal {
     pub sequence: u64,
 }
 
+/// The layout before the newest, of which bands are still in use: of the first `members` of all, and
+/// with as many spares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OldLayout {
+    /// 0: there is none.
+    pub members: u16,
+    pub band_units: u32,
+    pub bands: u32,
+}
+
 /// A superblock that the module would accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
@@ -157,12 +169,29 @@ pub struct Whole {
     pub states_generation: u64,
     pub scrub_at: u64,
     pub journal: Journal,
+    /// Of the layout that `members`, `band_units` and `bands` are of.
+    pub layout_generation: u16,
+    pub old: OldLayout,
     pub classes: Vec<Class>,
     pub members: Vec<Member>,
 }
 
 fn check(good: bool, what: &'static str) -> Result<(), Malformed> {
     if good { Ok(()) } else { Err(Malformed(what)) }
+}
+
+/// May a layout have such bands, and so many?
+fn bands_ok(layout: &Layout, units: u32, bands: u32) -> bool {
+    let stripes = u64::from(units / ffi::FUSION_MIN_WIDTH) * u64::from(layout.template_stripes());
+    bands > 0
+        && bands <= ffi::FUSION_MAX_BANDS
+        && units >= layout.max_width()
+        && stripes <= u64::from(ffi::FUSION_MAX_BAND_STRIPES)
+}
+
+/// Blocks of each member that bands take, which `bands_ok()`.
+fn chunks(layout: &Layout, units: u32, bands: u32) -> u64 {
+    u64::from(layout.band_chunks(units)) * u64::from(bands)
 }
 
 impl Whole {
@@ -253,6 +282,12 @@ impl Whole {
                 at: le(raw.journal_at),
                 sequence: u64::from_le(raw.journal_sequence),
             },
+            layout_generation: u16::from_le(raw.layout_generation),
+            old: OldLayout {
+                members: u16::from_le(raw.old_members),
+                band_units: le(raw.old_band_units),
+                bands: le(raw.old_bands),
+            },
             // The module stops at the first that is not in use.
             classes: raw
                 .classes
@@ -276,6 +311,24 @@ impl Whole {
     #[must_use]
     pub fn layout(&self) -> Option<Layout> {
         Layout::new(u32::try_from(self.members.len()).ok()?, self.spares.into())
+    }
+
+    /// None: there is none, or no pool has so many members.
+    #[must_use]
+    pub fn old_layout(&self) -> Option<Layout> {
+        Layout::new(self.old.members.into(), self.spares.into())
+    }
+
+    /// Is it that of a layout that bands may be of?
+    #[must_use]
+    pub fn has_generation(&self, generation: u16) -> bool {
+        generation == self.layout_generation
+            || self.old.members != 0 && generation == self.old_generation()
+    }
+
+    #[must_use]
+    pub fn old_generation(&self) -> u16 {
+        self.layout_generation.wrapping_sub(1)
     }
 
     #[must_use]
@@ -305,15 +358,11 @@ impl Whole {
                 && self.block_sectors.is_power_of_two(),
             "of an impossible block size",
         )?;
-        let stripes = u64::from(self.band_units / ffi::FUSION_MIN_WIDTH)
-            * u64::from(layout.template_stripes());
         check(
-            self.bands > 0
-                && self.bands <= ffi::FUSION_MAX_BANDS
-                && self.band_units >= layout.max_width()
-                && stripes <= u64::from(ffi::FUSION_MAX_BAND_STRIPES),
+            bands_ok(&layout, self.band_units, self.bands),
             "with a damaged geometry of bands",
         )?;
+        check(self.growth_ok(&layout), "with a damaged old layout")?;
         check(
             self.classes.len() <= ffi::FUSION_MAX_CLASSES as usize
                 && self.classes.iter().all(|class| {
@@ -325,6 +374,25 @@ impl Whole {
         )?;
         check(self.journal_ok(), "with a damaged journal")?;
         check(self.members_ok(), "with a damaged table of members")
+    }
+
+    /// The new layout does not reach beyond the old one, which has fewer members.
+    fn growth_ok(&self, layout: &Layout) -> bool {
+        let old = &self.old;
+        if self.incompat & GROWTH == 0 && self.layout_generation != 0 {
+            return false;
+        }
+        if old.members == 0 {
+            return *old == OldLayout::default();
+        }
+        let Some(old_layout) = self.old_layout() else {
+            return false;
+        };
+        self.incompat & GROWTH != 0
+            && old_layout.members() < layout.members()
+            && bands_ok(&old_layout, old.band_units, old.bands)
+            && chunks(layout, self.band_units, self.bands)
+                <= chunks(&old_layout, old.band_units, old.bands)
     }
 
     /// See `super_verify_journal()`.
@@ -431,6 +499,10 @@ impl Whole {
         raw.journal_sectors = self.journal.sectors.to_le();
         raw.journal_at = self.journal.at.to_le();
         raw.journal_sequence = self.journal.sequence.to_le();
+        raw.layout_generation = self.layout_generation.to_le();
+        raw.old_members = self.old.members.to_le();
+        raw.old_band_units = self.old.band_units.to_le();
+        raw.old_bands = self.old.bands.to_le();
         for (to, class) in raw.classes[..self.classes.len()]
             .iter_mut()
             .zip(&self.classes)
@@ -529,5 +601,123 @@ fn state_number(state: MemberState) -> u32 {
         MemberState::Missing => ffi::FUSION_MEMBER_MISSING,
         MemberState::Failed => ffi::FUSION_MEMBER_FAILED,
         MemberState::Returning => ffi::FUSION_MEMBER_RETURNING,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of eight members, which were seven; all bands fit just.
+    fn example() -> Whole {
+        let member = |index: u128| Member {
+            uuid: Uuid::from_u128(index),
+            state: MemberState::Ok,
+            spare: 0,
+            rebuilt: false,
+            lost: false,
+            left: 0,
+        };
+        Whole {
+            clean: true,
+            needs_check: false,
+            pool_uuid: Uuid::from_u128(0xabcd),
+            compat: 1,
+            incompat: GROWTH,
+            transaction_id: 7,
+            metadata_blocks: 2048,
+            space_map: SpaceMapRoot::default(),
+            roots: [0; 7],
+            spares: 1,
+            block_sectors: 128,
+            band_units: 70,
+            bands: 8,
+            generation: 3,
+            unsynced_generation: 1,
+            counts: Counts::default(),
+            states_generation: 1,
+            scrub_at: 0,
+            journal: Journal::default(),
+            layout_generation: 1,
+            old: OldLayout {
+                members: 7,
+                band_units: 80,
+                bands: 8,
+            },
+            // Wider than the old layout has room for.
+            classes: vec![Class { data: 5, parity: 1 }],
+            members: (0..8).map(member).collect(),
+        }
+    }
+
+    #[test]
+    fn a_pool_that_grows() {
+        let whole = example();
+        assert_eq!(Whole::decode(&whole.encode()), Ok(whole.clone()));
+        assert_eq!(whole.old_layout().map(|old| old.max_width()), Some(5));
+        for (generation, old) in [(0, u16::MAX), (1, 0), (u16::MAX, u16::MAX - 1)] {
+            let whole = Whole {
+                layout_generation: generation,
+                ..whole.clone()
+            };
+            assert_eq!(Whole::decode(&whole.encode()), Ok(whole.clone()));
+            assert!(whole.has_generation(generation) && whole.has_generation(old));
+            assert!(!whole.has_generation(generation.wrapping_add(1)));
+        }
+        // It has grown.
+        let grown = Whole {
+            old: OldLayout::default(),
+            ..whole
+        };
+        assert_eq!(Whole::decode(&grown.encode()), Ok(grown.clone()));
+        assert!(grown.old_layout().is_none());
+        assert!(grown.has_generation(1) && !grown.has_generation(0));
+    }
+
+    #[test]
+    fn where_the_fields_are() {
+        let block = example().encode();
+        let at = offset_of!(ffi::fusion_disk_super, journal_sequence) + size_of::<u64>();
+        assert_eq!(
+            block[at..at + 16],
+            [1, 0, 7, 0, 80, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0]
+        );
+    }
+
+    #[test]
+    fn damaged_growth() {
+        let refused = |change: &dyn Fn(&mut Whole), what: &str| {
+            let mut whole = example();
+            change(&mut whole);
+            let error = Whole::decode(&whole.encode()).unwrap_err();
+            assert!(error.0.contains(what), "{whole:?}: {error}");
+        };
+        let changes: [&dyn Fn(&mut Whole); 12] = [
+            &|whole| whole.incompat = 0,
+            &|whole| {
+                whole.incompat = 0;
+                whole.old = OldLayout::default();
+            },
+            &|whole| {
+                whole.incompat = 0;
+                whole.layout_generation = 0;
+            },
+            &|whole| whole.old.members = 0,
+            &|whole| whole.old.members = 6,
+            &|whole| whole.old.members = 8,
+            &|whole| whole.old.members = 9,
+            // No room for a spare.
+            &|whole| whole.old.members = 4,
+            &|whole| whole.old.bands = 0,
+            &|whole| whole.old.band_units = 4,
+            &|whole| whole.old.bands = ffi::FUSION_MAX_BANDS + 1,
+            // The new layout would reach beyond it.
+            &|whole| whole.bands = 9,
+        ];
+        for change in changes {
+            refused(change, "old layout");
+        }
+        refused(&|whole| whole.band_units = 5, "geometry of bands");
+        refused(&|whole| whole.classes[0].data = 6, "table of classes");
     }
 }

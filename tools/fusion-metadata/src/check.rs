@@ -146,6 +146,9 @@ struct Watch<'a, 'b> {
     findings: &'a mut Findings<'b>,
 }
 
+/// Of the record of a band.
+pub(crate) const OTHER_LAYOUT: &str = "of another layout than its number says";
+
 /// Keys from `first` to before `end`, for a message.
 pub fn keys(tree: Tree, first: u64, end: Option<u64>) -> String {
     let last = end.map_or(u64::MAX, |end| end.saturating_sub(1));
@@ -275,16 +278,26 @@ impl Check<'_, '_> {
 
     fn bands(&mut self) {
         self.each(Tree::Bands, |this, key, value| {
-            let band = match (u32::try_from(key), Band::decode(value)) {
-                (Ok(number), Ok(band)) if this.geometry.assign(number, band.class) => band,
+            let (number, band) = match (u32::try_from(key), Band::decode(value)) {
+                (Ok(number), Ok(band)) if this.geometry.assign(number, band.class) => {
+                    (number, band)
+                }
                 (_, Err(error)) => return this.malformed(Tree::Bands, key, error.0),
                 _ => return this.malformed(Tree::Bands, key, "no such band, or class"),
             };
-            if band.used == 0 || band.used > this.geometry.band_stripes(band.class) {
+            if band.used == 0 || band.used > this.geometry.band_stripes(number, band.class) {
                 this.malformed(Tree::Bands, key, "impossible count of stripes");
+            }
+            if this.geometry.generation(number) != Some(band.layout_generation) {
+                this.malformed(Tree::Bands, key, OTHER_LAYOUT);
             }
             this.bands.insert(key, (band, 0));
         });
+        for (band, old) in self.geometry.overlaps() {
+            self.findings.error(&format!(
+                "band {band}: band {old} of the old layout, which is not free, is at the same place"
+            ));
+        }
     }
 
     fn stripes(&mut self) {

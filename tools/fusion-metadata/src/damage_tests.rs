@@ -5,8 +5,9 @@
 use crate::blocks::{self, BLOCK_BYTES, Block, Kind, Source};
 use crate::events::superblock;
 use crate::repair::repair;
-use crate::testing::{Random, dumped, found, image, made_up};
+use crate::testing::{NEW_BAND, Random, dumped, found, growing, image, made_up};
 use crate::{Memory, Progress};
+use fusion_format::place::{place, stripe};
 
 /// How many images each of the random tests makes.
 const ROUNDS: u64 = 300;
@@ -172,7 +173,13 @@ fn records_are_made_again() {
 
 #[test]
 fn random_damage() {
-    let good = image(&made_up(8));
+    for dump in [made_up(8), growing(8)] {
+        random_damage_of(&dump);
+    }
+}
+
+fn random_damage_of(dump: &str) {
+    let good = image(dump);
     let used = superblock(&good).unwrap().space_map.allocated;
     let mut repairs = 0;
     for seed in 0..ROUNDS {
@@ -291,6 +298,89 @@ fn leaks_are_minor_and_corrected() {
     bytes[16] = 0;
     blocks::seal(bytes, Kind::Bitmap, bitmap);
     assert!(found(&memory).0 > 0);
+}
+
+/// Puts another number into the place of one, wherever that is.
+fn replace(memory: &mut Memory, from: u64, to: u64) {
+    let mut count = 0;
+    for block in 1..superblock(memory).unwrap().space_map.allocated {
+        let kind = kind_of(block_of(memory, block), block);
+        let bytes = block_of(memory, block);
+        // Behind the checksum and the block's own number.
+        for at in (16..BLOCK_BYTES).step_by(4) {
+            if bytes[at..].first_chunk() == Some(&from.to_le_bytes()) {
+                bytes[at..at + 8].copy_from_slice(&to.to_le_bytes());
+                count += 1;
+            }
+        }
+        reseal(memory, block, kind);
+    }
+    assert!(count > 0, "{from:x}");
+}
+
+/// The record of a band: of the third class, one stripe.
+fn record(generation: u16) -> u64 {
+    3 | u64::from(generation) << 16 | 1 << 32
+}
+
+#[test]
+fn a_band_of_another_layout_than_its_number_says() {
+    let good = image(&growing(1));
+    for generation in [0, 2, u16::MAX] {
+        let mut memory = Memory(good.0.clone());
+        replace(&mut memory, record(1), record(generation));
+        let what = "band 8388611 in the tree of bands: of another layout than its number says";
+        assert_eq!(found(&memory).2, [what]);
+        let mut out = Vec::new();
+        let error = crate::dump::dump(&memory, Progress::default(), &mut out).unwrap_err();
+        assert!(error.to_string().contains("of another layout"), "{error}");
+        let (new, lost) = repaired(&memory).unwrap();
+        assert_eq!(
+            lost,
+            [
+                "band 8388611 is lost: of another layout than its number says",
+                "band 8388611: its record is made again"
+            ]
+        );
+        assert!(dumped(&new).contains("run 0 6 8388611:0:0"));
+    }
+}
+
+/// Both may be said to be there, or what is in them, too.
+#[test]
+fn bands_that_overlap() {
+    let good = image(&growing(1));
+    let other = NEW_BAND - 1;
+    let mut memory = Memory(good.0.clone());
+    replace(&mut memory, NEW_BAND.into(), other.into());
+    let overlap = "band 8388610: band 1 of the old layout, which is not free, is at the same place";
+    assert!(found(&memory).2.iter().any(|text| text == overlap));
+    let (new, lost) = repaired(&memory).unwrap();
+    let of_band = |number| {
+        let start = format!("band {number} and the ");
+        lost.iter()
+            .find(|text| text.starts_with(&start))
+            .map(|text| text[start.len()..].split(' ').next().unwrap().to_owned())
+    };
+    assert_eq!(of_band(other).as_deref(), Some("0"), "{lost:?}");
+    assert_eq!(of_band(1), None);
+    assert!(dumped(&new).contains("volume 1 name=v1 class=1 blocks=65536 deleting=0\nrun 0 4"));
+
+    replace(&mut memory, stripe(NEW_BAND, 0), stripe(other, 0));
+    for slot in 0..6 {
+        let at = |band| place(stripe(band, 0), slot);
+        replace(&mut memory, at(NEW_BAND), at(other));
+    }
+    assert_eq!(found(&memory).2, [overlap]);
+    let (new, lost) = repaired(&memory).unwrap();
+    for band in [1, other] {
+        let start = format!("band {band} and the ");
+        assert!(lost.iter().any(|text| text.starts_with(&start)), "{lost:?}");
+    }
+    // Nothing is left of either, and all of the rest.
+    let left = dumped(&new);
+    assert!(left.contains("run 0 3 0:0:0") && !left.contains("run 0 4 1:0:0"));
+    assert!(!left.contains("8388610") && left.contains("volume 2 name=v2"));
 }
 
 #[test]

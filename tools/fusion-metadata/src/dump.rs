@@ -29,7 +29,7 @@ use fusion_format::value::{Band, Patch, Row, Stripe, StripeState, Volume};
 use fusion_format::whole::{Tree, Whole};
 
 use crate::blocks::Source;
-use crate::check::{self, damage_text, entry_name};
+use crate::check::{self, OTHER_LAYOUT, damage_text, entry_name};
 use crate::events::{Rows, Sink, entries, map_of, row_name, superblock};
 use crate::geometry::Geometry;
 use crate::map::Mapping;
@@ -123,6 +123,9 @@ impl Sending<'_> {
             let band = Band::decode(value).map_err(|error| wrong(Tree::Bands, key, error.0))?;
             match u32::try_from(key) {
                 Ok(number) if this.geometry.assign(number, band.class) => {
+                    if this.geometry.generation(number) != Some(band.layout_generation) {
+                        return Err(wrong(Tree::Bands, key, OTHER_LAYOUT));
+                    }
                     this.sink.band(number, band.class)
                 }
                 _ => Err(wrong(Tree::Bands, key, "no such band, or class")),
@@ -248,7 +251,8 @@ impl Sink for Text<'_> {
         self.line(&format!(
             "pool uuid={} transaction={} clean={} needs_check={} compat={:x} incompat={:x} \
              metadata_blocks={} spares={} block_sectors={} band_units={} bands={} generation={} \
-             unsynced_generation={} states_generation={} scrub_at={:x}",
+             unsynced_generation={} states_generation={} scrub_at={:x} layout_generation={} \
+             old_members={} old_band_units={} old_bands={}",
             whole.pool_uuid,
             whole.transaction_id,
             u8::from(whole.clean),
@@ -264,6 +268,10 @@ impl Sink for Text<'_> {
             whole.unsynced_generation,
             whole.states_generation,
             whole.scrub_at,
+            whole.layout_generation,
+            whole.old.members,
+            whole.old.band_units,
+            whole.old.bands,
         ))?;
         let journal = &whole.journal;
         if journal.sectors != 0 {

@@ -11,7 +11,7 @@ use fusion_format::place::{
     slot_of, stripe_of,
 };
 use fusion_format::value::{Patch, Patches, Row, Stripe, StripeState, Top, Volume};
-use fusion_format::whole::{Class, Counts, Journal, Member, SpaceMapRoot, Whole};
+use fusion_format::whole::{Class, Counts, Journal, Member, OldLayout, SpaceMapRoot, Whole};
 use uuid::Uuid;
 
 use crate::dump::{FIRST_LINE, state_name};
@@ -125,6 +125,10 @@ impl<'a> Words<'a> {
             "1" => Ok(true),
             other => Err(wrong(format!("has {name}={other}"))),
         }
+    }
+
+    fn more(&self) -> bool {
+        self.0.clone().next().is_some()
     }
 
     fn end(&mut self) -> Result<()> {
@@ -269,7 +273,7 @@ fn pool(words: &mut Words) -> Result<Whole> {
         return Err(wrong("does not begin with \"pool\""));
     }
     let uuid = words.value("uuid")?;
-    let whole = Whole {
+    let mut whole = Whole {
         pool_uuid: Uuid::parse_str(uuid).map_err(|_| wrong(format!("has {uuid:?} as uuid")))?,
         transaction_id: words.number_of("transaction")?,
         clean: words.flag("clean")?,
@@ -286,12 +290,23 @@ fn pool(words: &mut Words) -> Result<Whole> {
         states_generation: words.number_of("states_generation")?,
         scrub_at: words.hex_of("scrub_at")?,
         journal: Journal::default(),
+        layout_generation: 0,
+        old: OldLayout::default(),
         space_map: SpaceMapRoot::default(),
         roots: [0; 7],
         counts: Counts::default(),
         classes: Vec::new(),
         members: Vec::new(),
     };
+    // Dumps of before pools could grow do not have these.
+    if words.more() {
+        whole.layout_generation = words.number_of("layout_generation")?;
+        whole.old = OldLayout {
+            members: words.number_of("old_members")?,
+            band_units: words.number_of("old_band_units")?,
+            bands: words.number_of("old_bands")?,
+        };
+    }
     words.end()?;
     Ok(whole)
 }

@@ -6,17 +6,17 @@
 //! that are damaged are made again from the map; nothing else is made up. The space map and all
 //! counts are new anyway. Who repairs is told of everything that is left out, or made again.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fusion_format::place::{
     NO_STRIPE, band_of, patch_page, patch_slot, show_patch, show_place, show_stripe, slot_of,
-    stripe_of,
+    stripe, stripe_of,
 };
 use fusion_format::value::{Band, Patch, Patches, Row, Stripe, StripeState, Top, Volume};
 use fusion_format::whole::{Tree, Whole};
 
 use crate::blocks::Source;
-use crate::check::{decode_row, entry_name};
+use crate::check::{OTHER_LAYOUT, decode_row, entry_name};
 use crate::events::{Rows, Sink, row_name, superblock};
 use crate::geometry::Geometry;
 use crate::map::{Map, Mapping};
@@ -77,6 +77,7 @@ pub fn repair(
     };
     repair.load();
     repair.complete();
+    repair.separate();
     // Once to see what contradicts itself, and once more without that.
     repair.all(&mut Nowhere)?;
     repair.tell_made();
@@ -239,9 +240,15 @@ impl Repair<'_> {
         });
         self.each(Tree::Bands, |this, key, value| {
             let band = Band::decode(value).map_err(|error| error.0)?;
-            match u32::try_from(key) {
-                Ok(number) if this.geometry.assign(number, band.class) => Ok(()),
-                _ => Err("no such band, or class"),
+            let number = u32::try_from(key).map_err(|_| "no such band")?;
+            let generation = this.geometry.generation(number);
+            if generation.is_some_and(|generation| generation != band.layout_generation) {
+                return Err(OTHER_LAYOUT);
+            }
+            if this.geometry.assign(number, band.class) {
+                Ok(())
+            } else {
+                Err("no such band, or class")
             }
         });
         let bands_damaged = self.is_damaged(Tree::Bands);
@@ -370,6 +377,39 @@ impl Repair<'_> {
         for id in unfit {
             self.stripes.remove(&id);
         }
+    }
+
+    /// Of bands of two layouts that are at the same place those that nothing is known of are free;
+    /// if that is none of them, nobody knows which counts.
+    fn separate(&mut self) {
+        let known = !self.remains[place_of(Tree::Stripes)].lacks_blocks();
+        let mut lost = BTreeSet::new();
+        for (band, old) in self.geometry.overlaps() {
+            let empty = |band| known && self.stripes_of(band).next().is_none();
+            match (empty(band), empty(old)) {
+                (true, false) => lost.extend([band]),
+                (false, true) => lost.extend([old]),
+                _ => lost.extend([band, old]),
+            }
+        }
+        for band in lost {
+            let stripes: Vec<u64> = self.stripes_of(band).collect();
+            for id in &stripes {
+                self.stripes.remove(id);
+            }
+            self.geometry.release(band);
+            self.tell(&format!(
+                "band {band} and the {} stripes of it are lost: a band of another layout is at the \
+                 same place",
+                stripes.len()
+            ));
+        }
+    }
+
+    fn stripes_of(&self, band: u32) -> impl Iterator<Item = u64> + '_ {
+        let first = stripe(band, 0);
+        let range = self.stripes.range(first..stripe(band + 1, 0));
+        range.map(|(&id, _)| id)
     }
 
     /// The map and the rows, as far as they can be.

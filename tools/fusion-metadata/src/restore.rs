@@ -366,11 +366,13 @@ impl Sink for Builder<'_> {
         }
         let number = u32::try_from(fusion_format::place::band_of(id)).unwrap_or(u32::MAX);
         if self.band.as_ref().is_none_or(|(band, _)| *band != number) {
+            let layout_generation = geometry.generation(number).unwrap_or(0);
             self.flush_band()?;
             self.band = Some((
                 number,
                 Band {
                     class: index,
+                    layout_generation,
                     used: 0,
                 },
             ));
@@ -419,7 +421,7 @@ impl Sink for Builder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{dumped, found, image, made_up};
+    use crate::testing::{dumped, found, growing, image, made_up};
 
     use super::*;
 
@@ -435,16 +437,45 @@ mod tests {
         }
     }
 
+    #[test]
+    fn round_trip_of_a_pool_that_grows() {
+        for count in [1, 200] {
+            let dump = growing(count);
+            let memory = image(&dump);
+            assert_eq!(found(&memory), (0, 0, Vec::new()), "{count}");
+            let head = |text: &str| text.replace("incompat=63", "incompat=60");
+            assert_eq!(head(&dumped(&memory)), dump);
+        }
+    }
+
+    /// Which do not say of what layouts its bands are.
+    #[test]
+    fn dumps_of_earlier_versions() {
+        let dump = made_up(1);
+        let fields = " layout_generation=0 old_members=0 old_band_units=0 old_bands=0";
+        assert!(dump.contains(fields));
+        let memory = image(&dump.replace(fields, ""));
+        assert_eq!(memory.0, image(&dump).0);
+        refused(
+            (" old_members=0 old_band_units=0 old_bands=0", ""),
+            "lacks old_members",
+        );
+        refused(("layout_generation=0", "layout_generation=1"), "old layout");
+    }
+
     /// `change` says what to put in the place of what.
     fn refused(change: (&str, &str), what: &str) {
         let dump = made_up(1);
         assert!(dump.contains(change.0), "{dump}");
-        let dump = dump.replacen(change.0, change.1, 1);
+        refused_dump(&dump.replacen(change.0, change.1, 1), what);
+    }
+
+    fn refused_dump(dump: &str, what: &str) {
         let mut memory = crate::Memory(vec![0; 2048 * BLOCK_BYTES]);
         let error = restore(&mut dump.as_bytes(), &mut memory, Progress::default())
             .expect_err(what)
             .to_string();
-        assert!(error.contains(what), "{change:?}: {error}");
+        assert!(error.contains(what), "{what}: {error}");
         assert!(memory.0[..BLOCK_BYTES].iter().all(|&byte| byte == 0));
     }
 
@@ -493,6 +524,23 @@ mod tests {
             ("class=1 blocks", "class=0 blocks", "class"),
         ] {
             refused((from, to), what);
+        }
+    }
+
+    #[test]
+    fn contradictions_of_two_layouts_are_refused() {
+        for (from, to, what) in [
+            ("8388611", "8388610", "band 1 of the old layout"),
+            ("8388611", "8388612", "a band or a class that there is not"),
+            ("band 1 class=1", "band 1 class=2", "a band or a class"),
+            ("old_bands=4", "old_bands=3", "old layout"),
+            ("old_members=8", "old_members=9", "old layout"),
+            ("incompat=60", "incompat=20", "old layout"),
+            ("layout_generation=1", "layout_generation=2", "a band or"),
+        ] {
+            let dump = growing(1);
+            assert!(dump.contains(from), "{dump}");
+            refused_dump(&dump.replace(from, to), what);
         }
     }
 

@@ -32,7 +32,12 @@ pub struct Remains {
 impl Remains {
     /// Is anything of it lost, or was?
     pub fn is_damaged(&self) -> bool {
-        !self.damages.is_empty() || self.malformed
+        self.lacks_blocks() || self.malformed
+    }
+
+    /// Are blocks of it lost?
+    pub fn lacks_blocks(&self) -> bool {
+        !self.damages.is_empty()
     }
 
     pub fn set_malformed(&mut self) {
@@ -82,7 +87,7 @@ pub fn salvage(
         tell("the space map is damaged: it is made anew");
     }
     if damaged {
-        find(source, &map, reached, &mut remains);
+        find(source, whole, &map, reached, &mut remains);
     }
     for tree in &mut remains {
         for damage in &tree.damages {
@@ -124,7 +129,13 @@ fn walk(source: &dyn Source, whole: &Whole, tree: Tree, reached: &mut Reached) -
 }
 
 /// Looks for leaves of damaged trees among the blocks that are in use, and not reached.
-fn find(source: &dyn Source, map: &SpaceMap, reached: &mut Reached, remains: &mut [Remains]) {
+fn find(
+    source: &dyn Source,
+    whole: &Whole,
+    map: &SpaceMap,
+    reached: &mut Reached,
+    remains: &mut [Remains],
+) {
     for block in 1..source.blocks() {
         if reached.has(block) || map.count(block).unwrap_or(0) == 0 {
             continue;
@@ -137,7 +148,7 @@ fn find(source: &dyn Source, map: &SpaceMap, reached: &mut Reached, remains: &mu
         else {
             continue;
         };
-        let mut fitting = remains.iter_mut().filter(|tree| fits(&node, tree));
+        let mut fitting = remains.iter_mut().filter(|tree| fits(&node, tree, whole));
         // Of two that it fits nobody knows which.
         if let (Some(tree), None) = (fitting.next(), fitting.next()) {
             tree.leaves.push((node.key(0), block));
@@ -147,21 +158,23 @@ fn find(source: &dyn Source, map: &SpaceMap, reached: &mut Reached, remains: &mu
 }
 
 /// Could it be a leaf of this tree, of those that are lost?
-fn fits(node: &Node, tree: &Remains) -> bool {
+fn fits(node: &Node, tree: &Remains, whole: &Whole) -> bool {
     let last = node.key(node.entries() - 1);
     node.value_bytes() == value_bytes(tree.tree, tree.pages)
         && tree
             .damages
             .iter()
             .any(|lost| lost.first <= node.key(0) && lost.end.is_none_or(|end| last < end))
-        && (0..node.entries())
-            .all(|at| is_value(tree.tree, node.key(at), node.value(at), tree.pages))
+        && (0..node.entries()).all(|at| is_value(tree.tree, node.key(at), node.value(at), whole))
 }
 
-fn is_value(tree: Tree, key: u64, value: &[u8], pages: u32) -> bool {
+fn is_value(tree: Tree, key: u64, value: &[u8], whole: &Whole) -> bool {
+    let pages = whole.block_pages();
     match tree {
         Tree::Volumes => Volume::decode(value).is_ok(),
-        Tree::Bands => Band::decode(value).is_ok(),
+        Tree::Bands => {
+            Band::decode(value).is_ok_and(|band| whole.has_generation(band.layout_generation))
+        }
         Tree::Stripes => Stripe::decode(value).is_ok(),
         Tree::Base => {
             block_of(key) < MAX_BLOCKS / 64

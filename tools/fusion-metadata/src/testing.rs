@@ -31,7 +31,8 @@ impl Random {
 const HEAD: &str = "dm-fusion metadata dump 1
 pool uuid=00000000-0000-0000-0000-00000000abcd transaction=7 clean=1 needs_check=0 compat=1 \
 incompat=20 metadata_blocks=2048 spares=1 block_sectors=128 band_units=240 bands=4 generation=3 \
-unsynced_generation=1 states_generation=1 scrub_at=0
+unsynced_generation=1 states_generation=1 scrub_at=0 layout_generation=0 old_members=0 \
+old_band_units=0 old_bands=0
 journal offset=4096 sectors=2048 at=8192 sequence=7f
 class 0 data=3 parity=1
 class 1 data=4 parity=2
@@ -95,9 +96,7 @@ pub fn made_up(count: u32) -> String {
     if count > 0 {
         let _ = writeln!(text, "band 0 class=0\nband 1 class=1");
     }
-    let mut whole = None;
-    parse_head(&text, &mut whole);
-    let mut geometry = Geometry::new(&whole.expect("it has a head")).expect("a pool");
+    let mut geometry = Geometry::new(&head(&text)).expect("a pool");
     assert!(geometry.assign(0, 0) && geometry.assign(1, 1));
     let mut supply = Supply {
         geometry: &geometry,
@@ -212,6 +211,52 @@ pub fn made_up(count: u32) -> String {
         let _ = writeln!(text, "stripe {} {rest}", show_stripe(id));
     }
     text + "end\n"
+}
+
+/// Band 3 of the newest layout of what `growing()` makes: the only one that overlaps none in use.
+pub const NEW_BAND: u32 = (1 << 23) + 3;
+
+/// The same of a pool that has begun to grow to nine members: with a volume of a class that is too
+/// wide for the old layout.
+pub fn growing(count: u32) -> String {
+    let text = made_up(count)
+        .replace("incompat=20", "incompat=60")
+        .replace("band_units=240 bands=4", "band_units=200 bands=4")
+        .replace(
+            "layout_generation=0 old_members=0 old_band_units=0 old_bands=0",
+            "layout_generation=1 old_members=8 old_band_units=240 old_bands=4",
+        )
+        .replace("\nmember 0", "\nclass 2 data=6 parity=1\nmember 0")
+        .replace(
+            "\nvolume 0",
+            &format!("\nband {NEW_BAND} class=2\nvolume 0"),
+        );
+    let member = "member 8 uuid=00000000-0000-0000-0000-000000000008 state=ok spare=0 rebuilt=0 \
+                  lost=0 left=0\n";
+    let volume = format!(
+        "volume 2 name=v2 class=2 blocks=65536 deleting=0\nrun 0 6 {}\n",
+        show_place(place(stripe(NEW_BAND, 0), 0))
+    );
+    let stripe = format!(
+        "stripe {} raid spared=0 generation=1 written=3f\nend\n",
+        show_stripe(stripe(NEW_BAND, 0))
+    );
+    let before = |text: String, what: [&str; 3], lines: &str| {
+        let at = what.iter().find_map(|what| text.find(what));
+        let (head, rest) = text.split_at(at.expect("one of them") + 1);
+        format!("{head}{lines}{rest}")
+    };
+    let text = before(text, ["\nband ", "\nvolume ", "\nend\n"], member);
+    let text = before(text, ["\nrow ", "\nstripe ", "\nend\n"], &volume);
+    text.replace("\nend\n", &format!("\n{stripe}"))
+}
+
+pub fn head(text: &str) -> Whole {
+    let mut whole = None;
+    let lines = text.lines();
+    let head: Vec<&str> = lines.take_while(|line| !line.starts_with("band")).collect();
+    parse_head(&format!("{}\n", head.join("\n")), &mut whole);
+    whole.expect("it has a head")
 }
 
 fn add_set(stripes: &mut Vec<(u64, String)>, set: &[u64], written: [u64; 3]) {
