@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From the members that were found to a pool that can be started, or to the
 //! reason why it cannot.
+//!
+//! While a pool begins to grow (see grow.rs) labels disagree on how many members it has. The newest
+//! metadata says that first, then all records, and at last all labels. Until the metadata says so
+//! the devices that have come are none of its members, whatever their labels say.
 
 use std::path::PathBuf;
 
@@ -49,7 +53,7 @@ pub struct FoundPool {
 pub struct Assembled {
     pub uuid: Uuid,
     pub name: String,
-    /// What the labels of all members agree on.
+    /// What the labels of all members agree on, and how many members there are.
     pub label: Label,
     /// By index; None: it is missing.
     pub members: Vec<Option<FoundMember>>,
@@ -57,7 +61,7 @@ pub struct Assembled {
     /// None at all: the metadata is on a device of its own.
     pub legs: Vec<Option<usize>>,
     pub hot_spares: Vec<FoundMember>,
-    /// Their labels have the indexes of members that other devices are.
+    /// Their labels have the indexes of members that other devices are, or that the pool has not.
     pub others: Vec<FoundMember>,
 }
 
@@ -67,10 +71,30 @@ impl FoundPool {
         self.members.iter().all(|member| member.label.creating)
     }
 
+    /// How many members it has: what the newest metadata says, or the records if they are newer, or
+    /// else the labels. Of these none that was there before the pool began to grow says too many,
+    /// and when one of those that have come is not *creating* any more it is certain that it did.
+    pub fn count(&self) -> u16 {
+        let record = self.record().filter(|record| !record.states.is_empty());
+        let recorded = record.map_or(0, |record| record.generation);
+        if let Some(superblock) = self.superblock()
+            && superblock.states_generation >= recorded
+        {
+            return superblock.members;
+        }
+        if let Some(record) = record {
+            return u16::try_from(record.states.len()).unwrap_or(u16::MAX);
+        }
+        let labels = self.members.iter().map(|member| &member.label);
+        let complete = labels.clone().filter(|label| !label.creating);
+        let count = |label: &Label| label.members;
+        let most = complete.map(count).max();
+        most.or_else(|| labels.map(count).max()).unwrap_or(0)
+    }
+
     /// Indexes that no device has.
     pub fn missing(&self) -> Vec<u16> {
-        let count = self.members.first().map_or(0, |first| first.label.members);
-        (0..count)
+        (0..self.count())
             .filter(|&index| {
                 !self
                     .members
@@ -103,8 +127,8 @@ impl FoundPool {
 
     /// Which of the members' records counts for all of them.
     pub fn record(&self) -> Option<&Record> {
-        let mut records: Vec<Option<&Record>> =
-            vec![None; self.members.first()?.label.members.into()];
+        let labels = self.members.iter().map(|member| member.label.members);
+        let mut records: Vec<Option<&Record>> = vec![None; labels.max()?.into()];
         for member in &self.members {
             let place = member
                 .label
@@ -123,8 +147,25 @@ impl FoundPool {
     /// devices whose labels have its index, before the new one is the member and after it (see
     /// replace.rs). The metadata knows which one is. Where it has a member that is used, another
     /// device is none though that one is missing. Metadata that is older than what the members
-    /// have recorded knows nothing.
+    /// have recorded knows nothing. Devices that were to become members when the pool was to grow,
+    /// and it does not know of that, are others, too.
     pub fn settle(&self) -> (Self, Vec<FoundMember>) {
+        if !self.members.iter().any(|member| member.label.creating) {
+            return self.settle_twins();
+        }
+        let count = usize::from(self.count());
+        let (newcomers, members) =
+            (self.members.iter().cloned()).partition(|member| is_newcomer(&member.label, count));
+        let pool = Self {
+            members,
+            ..self.clone()
+        };
+        let (settled, mut others) = pool.settle_twins();
+        others.extend::<Vec<_>>(newcomers);
+        (settled, others)
+    }
+
+    fn settle_twins(&self) -> (Self, Vec<FoundMember>) {
         let all = || (self.clone(), Vec::new());
         let Some(superblock) = self.superblock() else {
             return all();
@@ -189,12 +230,16 @@ impl FoundPool {
     }
 
     fn assemble_settled(&self, force: bool) -> Result<Assembled> {
-        self.check_agreement()?;
+        let count = self.count();
+        self.check_agreement(count)?;
         self.check_indexes()?;
         let Some(first) = self.members.first() else {
             bail!("pool {} has no members: attach them", self.name);
         };
-        let label = first.label.clone();
+        let label = Label {
+            members: count,
+            ..first.label.clone()
+        };
         let record = self.record();
         self.check_majority(&label, record, force)?;
         let mut members = vec![None; label.members.into()];
@@ -248,12 +293,13 @@ impl FoundPool {
         );
     }
 
-    /// Labels that disagree are of different times: one of them is stale.
-    fn check_agreement(&self) -> Result<()> {
+    /// Labels that disagree are of different times: one of them is stale. But one that knows of fewer
+    /// members than there are, since it was not written when the pool began to grow, is not.
+    fn check_agreement(&self, count: u16) -> Result<()> {
         let geometry = |label: &Label| {
             (
                 (label.pool_name.clone(), label.created, label.block_sectors),
-                (label.members, label.spares, label.legs),
+                (label.spares, label.legs, label.members > count),
                 (label.journal, label.data_offset_sectors, label.data_sectors),
             )
         };
@@ -264,7 +310,8 @@ impl FoundPool {
                 .iter()
                 .filter(|other| agrees(member, other))
                 .count();
-            if alike * 2 <= self.members.len() && alike != self.members.len() {
+            let few = alike * 2 <= self.members.len() && alike != self.members.len();
+            if few || member.label.members > count {
                 bail!(
                     "{} carries a label that disagrees with the other members of pool {} and may \
                      be stale: detach it, or wipe it with wipefs or 'pool create --force' if \
@@ -364,6 +411,12 @@ impl FoundPool {
         }
         Ok(legs)
     }
+}
+
+/// The label of one that was to become a member when a pool of so many was to grow, and has not.
+pub fn is_newcomer(label: &Label, members: usize) -> bool {
+    let index = label.index.map(usize::from);
+    label.creating && index.is_some_and(|index| index >= members)
 }
 
 /// The member that has a leg of the metadata. Its slice may have been made anew, since the one
@@ -577,6 +630,51 @@ mod tests {
         pool
     }
 
+    /// The same, and it knows of nine members: see grow.rs.
+    fn grown_metadata(pool: FoundPool, generation: u64) -> FoundPool {
+        let mut pool = with_metadata(pool, generation, &states_of("oooooooo"));
+        for member in &mut pool.members {
+            if let Some(FoundSlice {
+                superblock: Some(superblock),
+                ..
+            }) = &mut member.slice
+            {
+                superblock.members = 9;
+                superblock
+                    .member
+                    .push((label(8).member_uuid, MemberState::Ok));
+            }
+        }
+        pool
+    }
+
+    /// A device that is to become member 8.
+    fn newcomer() -> FoundMember {
+        let mut newcomer = found_pool().members.remove(7);
+        newcomer.path = "/dev/d8".into();
+        newcomer.dev.minor = 8;
+        newcomer.label = Label {
+            members: 9,
+            creating: true,
+            ..label(8)
+        };
+        newcomer
+    }
+
+    fn all_recorded() -> FoundPool {
+        let all: Vec<(u16, u64)> = (0..8).map(|index| (index, 7)).collect();
+        recorded(&all, "oooooooo")
+    }
+
+    /// The device comes first or last.
+    fn with_newcomer(pool: &FoundPool) -> [FoundPool; 2] {
+        [0, pool.members.len()].map(|at| {
+            let mut pool = pool.clone();
+            pool.members.insert(at, newcomer());
+            pool
+        })
+    }
+
     /// Another device with the label of a member, and another uuid.
     fn twin_of(member: &FoundMember, record: Option<Record>) -> FoundMember {
         let mut twin = member.clone();
@@ -628,6 +726,169 @@ mod tests {
             assert_eq!(assembled.others.len(), usize::from(!out));
             assert_eq!(Record::state(pool.settle().0.record(), 5).is_used(), !out);
         }
+    }
+
+    #[test]
+    fn devices_that_the_metadata_does_not_know_are_no_members() {
+        let with_records = with_metadata(all_recorded(), 7, &states_of("oooooooo"));
+        // Without metadata records say so, and without these labels.
+        for before in [found_pool(), all_recorded(), with_records] {
+            for pool in with_newcomer(&before) {
+                assert!(pool.is_complete() && !pool.creating());
+                assert_eq!((pool.count(), pool.missing()), (8, vec![]));
+                let assembled = pool.assemble(false).unwrap();
+                assert_eq!(assembled.label.members, 8);
+                assert_eq!((assembled.members.len(), assembled.lacks()), (8, None));
+                assert_eq!(assembled.others[0].path.to_str(), Some("/dev/d8"));
+                assert!(assembled.hot_spares.is_empty());
+            }
+        }
+        // There are two of them, or what was to be another member.
+        for index in [8, 9] {
+            let mut pool = found_pool();
+            let mut other = newcomer();
+            other.label.index = Some(index);
+            other.label.members = 11;
+            pool.members.extend([newcomer(), other]);
+            assert_eq!(pool.assemble(false).unwrap().others.len(), 2);
+        }
+        // They do not help to be more than half.
+        let mut pool = all_recorded();
+        pool.members.drain(4..);
+        pool.members.push(newcomer());
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.contains("8 members of pool tank only 4"), "{error}");
+        // A member that is missing is that, whatever else is there.
+        let mut pool = found_pool();
+        pool.members[6] = newcomer();
+        assert_eq!(
+            pool.assemble(false).unwrap().lacks().unwrap(),
+            "its member 6"
+        );
+    }
+
+    #[test]
+    fn the_metadata_knows_that_there_are_more_members() {
+        let states = "ooooooooo";
+        // None of them has recorded it, some have, or all.
+        for count in 0..=9 {
+            for mut pool in with_newcomer(&all_recorded()) {
+                for member in &mut pool.members {
+                    if member.label.index.is_some_and(|index| index < count) {
+                        member.record = Some(Record {
+                            generation: 8,
+                            states: states_of(states),
+                        });
+                    }
+                }
+                let mut pool = grown_metadata(pool, 8);
+                assert!(pool.is_complete());
+                let assembled = pool.assemble(false).unwrap();
+                assert_eq!((assembled.label.members, assembled.members.len()), (9, 9));
+                assert_eq!((assembled.lacks(), assembled.others.len()), (None, 0));
+                assert!(assembled.members[8].as_ref().unwrap().label.creating);
+                // So many of the labels say so.
+                for member in &mut pool.members {
+                    if member.label.index.is_some_and(|index| index < count) {
+                        member.label.members = 9;
+                        member.label.creating = false;
+                    }
+                }
+                assert_eq!(pool.assemble(false).unwrap().members.len(), 9);
+                // It is missed as any other is.
+                pool.members.retain(|member| member.label.index != Some(8));
+                assert!(!pool.is_complete());
+                let assembled = pool.assemble(false).unwrap();
+                assert_eq!(assembled.lacks().unwrap(), "its member 8");
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_half_of_those_that_have_come_too_need_to_be_there() {
+        let pool = grown_metadata(with_newcomer(&all_recorded())[1].clone(), 8);
+        let there = |indexes: &[u16]| {
+            let mut pool = pool.clone();
+            let has = |member: &FoundMember| indexes.contains(&member.label.index.unwrap());
+            pool.members.retain(has);
+            pool.assemble(false)
+        };
+        assert!(there(&[0, 1, 2, 3, 8]).is_ok());
+        let error = there(&[0, 1, 2, 3]).unwrap_err().to_string();
+        assert!(error.contains("9 members of pool tank only 4"), "{error}");
+    }
+
+    #[test]
+    fn records_know_that_there_are_more_members() {
+        // The metadata that is there is older.
+        let mut pool = with_metadata(all_recorded(), 7, &states_of("oooooooo"));
+        pool.members.push(newcomer());
+        for index in 0..8 {
+            // What not all have recorded nobody has acted upon.
+            assert_eq!(pool.assemble(false).unwrap().members.len(), 8);
+            pool.members[index].record = Some(Record {
+                generation: 8,
+                states: states_of("ooooooooo"),
+            });
+        }
+        assert_eq!(pool.assemble(false).unwrap().members.len(), 9);
+    }
+
+    #[test]
+    fn labels_know_that_there_are_more_members() {
+        // They are written when the metadata is: one is enough.
+        for index in [0, 5, 8] {
+            let mut pool = found_pool();
+            pool.members.push(newcomer());
+            pool.members[index].label.creating = false;
+            pool.members[index].label.members = 9;
+            assert_eq!(pool.assemble(false).unwrap().members.len(), 9);
+        }
+    }
+
+    #[test]
+    fn records_of_those_that_have_come_count() {
+        let mut pool = found_pool();
+        pool.members.push(newcomer());
+        pool.members[8].record = Some(Record {
+            generation: 8,
+            states: states_of("oooofoooo"),
+        });
+        assert_eq!(pool.count(), 9);
+        assert!(!Record::state(pool.record(), 4).is_used());
+    }
+
+    #[test]
+    fn a_member_has_another_device_than_it_was_to_have() {
+        // The first attempt to grow was cut short, and another device took the place.
+        let mut pool = all_recorded();
+        let mut other = newcomer();
+        other.path = "/dev/early".into();
+        other.label.member_uuid = Uuid::from_u128(0x2000);
+        pool.members.extend([other, newcomer()]);
+        let assembled = grown_metadata(pool, 8).assemble(false).unwrap();
+        let member = assembled.members[8].as_ref().unwrap();
+        assert_eq!(member.path.to_str(), Some("/dev/d8"));
+        assert_eq!(assembled.others[0].path.to_str(), Some("/dev/early"));
+    }
+
+    #[test]
+    fn labels_that_know_of_too_many_members_are_stale() {
+        let mut pool = with_metadata(all_recorded(), 7, &states_of("oooooooo"));
+        pool.members[4].label.members = 9;
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.starts_with("/dev/d4 carries a label"), "{error}");
+        // All of them.
+        for member in &mut pool.members {
+            member.label.members = 9;
+        }
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.contains("may be stale"), "{error}");
+        // They may know of too few, but must agree otherwise.
+        let mut pool = grown_metadata(with_newcomer(&all_recorded())[0].clone(), 8);
+        pool.members[0].label.data_sectors -= 8;
+        let error = pool.assemble(false).unwrap_err().to_string();
+        assert!(error.starts_with("/dev/d8 carries a label"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use fusion_format::{MemberState, Record, SECTOR_BYTES};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::assemble::FoundPool;
+use crate::assemble::{FoundPool, is_newcomer};
 use crate::devno::DevNo;
 use crate::dm::{self, Dm, Spec};
 use crate::names;
@@ -352,10 +352,7 @@ impl PoolSummary {
             } else {
                 State::Incomplete
             },
-            members: pool
-                .members
-                .first()
-                .map_or(0, |member| member.label.members.into()),
+            members: pool.count().into(),
             total_bytes: None,
             free_bytes: None,
             volumes: None,
@@ -369,7 +366,7 @@ impl ScanReport {
         let mut members: Vec<ScannedMember> = Vec::new();
         for pool in &scan.pools {
             let (settled, others) = pool.settle();
-            let record = settled.record();
+            let (record, count) = (settled.record(), settled.count().into());
             for member in &pool.members {
                 let other = others.iter().any(|other| other.dev == member.dev);
                 let index = member.label.index.map(usize::from);
@@ -382,7 +379,7 @@ impl ScanReport {
                     index: member.label.index,
                     members: member.label.members,
                     size_bytes: member.sectors * SECTOR_BYTES,
-                    state: if pool.creating() {
+                    state: if pool.creating() || is_newcomer(&member.label, count) {
                         "unfinished"
                     } else if other {
                         "other"
@@ -423,6 +420,8 @@ impl ScanReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{found_pool, label};
+    use fusion_format::Label;
 
     #[test]
     fn states() {
@@ -449,6 +448,37 @@ mod tests {
             );
         }
         assert_eq!(state_of(None, None), State::Failed);
+    }
+
+    /// A device with the label of a member that the pool does not have (yet).
+    #[test]
+    fn devices_that_are_no_members_yet() {
+        let mut pool = found_pool();
+        let mut newcomer = pool.members[7].clone();
+        newcomer.path = "/dev/d8".into();
+        newcomer.dev.minor = 8;
+        newcomer.label = Label {
+            members: 9,
+            creating: true,
+            ..label(8)
+        };
+        pool.members.push(newcomer);
+        let summary = PoolSummary::stopped(&pool);
+        assert_eq!((summary.state, summary.members), (State::Stopped, 8));
+        let states = |pool: &FoundPool| {
+            let scan = Scan {
+                pools: vec![pool.clone()],
+                ..Scan::default()
+            };
+            let members = ScanReport::new(&scan).members.into_iter();
+            members.map(|member| member.state).collect::<Vec<_>>()
+        };
+        assert_eq!(states(&pool)[7..], ["ok", "unfinished"]);
+        // Now it has.
+        pool.members[0].label.members = 9;
+        let summary = PoolSummary::stopped(&pool);
+        assert_eq!((summary.state, summary.members), (State::Stopped, 9));
+        assert_eq!(states(&pool)[7..], ["ok", "ok"]);
     }
 
     #[test]

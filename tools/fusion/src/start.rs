@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use fusion_format::Label;
 
-use crate::assemble::{Assembled, FoundMember, lacks};
+use crate::assemble::{Assembled, FoundMember, is_newcomer, lacks};
 use crate::devno::DevNo;
 use crate::dm::{Dm, Spec, Visibility};
 use crate::interrupt;
@@ -244,6 +245,13 @@ pub fn start_automatically(
 fn note(pool: &Assembled, other: &FoundMember) -> String {
     let (path, name) = (other.path.display(), &pool.name);
     let index = other.label.index.unwrap_or_default();
+    if is_newcomer(&other.label, pool.members.len()) {
+        return format!(
+            "{path} is not used: it was to become member {index} of pool {name}, which was not to \
+             be. Have the pool grow with 'fusion pool grow {name}', or wipe it with 'fusion device \
+             remove {name} {path}'"
+        );
+    }
     format!(
         "{path} is not used: its label says that it is member {index} of pool {name}, but another \
          device is. Wipe it with 'fusion device remove {name} {path}', or have it take the place \
@@ -251,15 +259,23 @@ fn note(pool: &Assembled, other: &FoundMember) -> String {
     )
 }
 
+/// What the label of a member, or of a hot spare, has to say; None: it says so, in both copies.
+fn repaired_label(member: &FoundMember, members: u16) -> Option<Label> {
+    let label = Label {
+        members,
+        creating: false,
+        ..member.label.clone()
+    };
+    (member.differs || label != member.label).then_some(label)
+}
+
 /// A label with a damaged or outdated copy is written again.
 fn repair_labels(pool: &Assembled) {
     for member in pool.members.iter().flatten().chain(&pool.hot_spares) {
-        if member.differs || member.label.creating {
-            let mut label = member.label.clone();
-            label.creating = false;
+        if let Some(label) = repaired_label(member, pool.label.members) {
             match member::rewrite(&member.path, &label) {
                 Ok(()) => eprintln!(
-                    "fusion: one copy of the label of {} was damaged or old; it is repaired",
+                    "fusion: the label of {} was damaged or old; it is repaired",
                     member.path.display()
                 ),
                 // The good copy is enough to start.
@@ -339,4 +355,43 @@ pub fn specs(dm: &Dm, key: &str) -> Result<(Vec<Spec>, bool)> {
         }
     }
     Ok((specs, running.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::found_pool;
+
+    #[test]
+    fn labels_are_repaired() {
+        let member = found_pool().members.remove(3);
+        assert_eq!(repaired_label(&member, 8), None);
+        let good = Label {
+            members: 9,
+            ..member.label.clone()
+        };
+        // It is from before the pool began to grow, or has come since.
+        assert_eq!(repaired_label(&member, 9), Some(good.clone()));
+        let mut came = member.clone();
+        came.label = Label {
+            creating: true,
+            ..good.clone()
+        };
+        assert_eq!(repaired_label(&came, 9), Some(good));
+        let mut torn = member;
+        torn.differs = true;
+        assert_eq!(repaired_label(&torn, 8), Some(torn.label));
+    }
+
+    #[test]
+    fn why_a_device_is_not_used() {
+        let pool = found_pool();
+        let mut other = pool.members[3].clone();
+        other.path = "/dev/other".into();
+        let note_of = |other: &FoundMember| note(&pool.assemble(false).unwrap(), other);
+        assert!(note_of(&other).contains("that it is member 3 of pool tank, but another"));
+        other.label.index = Some(8);
+        other.label.creating = true;
+        assert!(note_of(&other).contains("'fusion pool grow tank'"));
+    }
 }
