@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work on a whole pool that the kernel does as long as somebody waits for it.
+//! Work on a whole pool that the kernel does as long as somebody waits for it, or by itself.
 
-use anyhow::{Context, Result};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 
 use crate::dm::Dm;
 use crate::progress;
 use crate::running::Running;
 use crate::status::PoolStatus;
+
+/// How often it is looked whether a pool has grown.
+const GROWING_PERIOD: Duration = Duration::from_millis(500);
 
 /// What a conversion did, in sets of stripes, and left, in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +96,40 @@ fn rebuild_for(dm: &Dm, pool: &Running, enough: impl Fn(&PoolStatus) -> bool) ->
     }
 }
 
+/// Waits until nothing is where it was before the pool began to grow; how many blocks that were.
+pub fn grow(dm: &Dm, pool: &Running) -> Result<u64> {
+    let total = status(dm, pool)?.counter("growing_blocks");
+    progress::watch(
+        &format!("moving what is in {}", pool.name),
+        || {
+            let dm = Dm::open()?;
+            while !has_grown(&pool.name, &status(&dm, pool)?)? {
+                sleep(GROWING_PERIOD);
+            }
+            Ok(())
+        },
+        || {
+            let left = status(dm, pool).ok()?.counter("growing_blocks");
+            Some((total.saturating_sub(left), total))
+        },
+    )
+    .map(|()| total)
+}
+
+/// An error: it does not go on.
+fn has_grown(name: &str, status: &PoolStatus) -> Result<bool> {
+    if status.counter("grows_from") == 0 {
+        return Ok(true);
+    }
+    if !status.is_writable() {
+        bail!(
+            "pool {name} cannot be written to: see the kernel's log; it goes on to grow when it is \
+             started again"
+        );
+    }
+    Ok(false)
+}
+
 pub fn scrub(dm: &Dm, pool: &Running, repair: bool, restart: bool) -> Result<Scrubbed> {
     if restart {
         dm.message(&pool.name, "scrub_restart")?;
@@ -115,5 +155,32 @@ pub fn scrub(dm: &Dm, pool: &Running, repair: bool, restart: bool) -> Result<Scr
     match message {
         Err(error) if found.mismatches == 0 => Err(error),
         _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_a_pool_has_grown() {
+        let status = |mode: &str, from: u32| {
+            let line = format!(
+                "{mode} - 1 1/2 128 queue_if_no_space synced 6 1 1 1 1 2 2 grows_from {from} \
+                 growing_blocks 7 0"
+            );
+            PoolStatus::parse(&line).unwrap().unwrap()
+        };
+        for (mode, from, done) in [
+            ("rw", 8, false),
+            ("out_of_space", 8, false),
+            ("ro", 0, true),
+        ] {
+            assert_eq!(has_grown("tank", &status(mode, from)).unwrap(), done);
+        }
+        for mode in ["ro", "fail"] {
+            let error = has_grown("tank", &status(mode, 8)).unwrap_err().to_string();
+            assert!(error.contains("cannot be written to"), "{error}");
+        }
     }
 }

@@ -53,7 +53,7 @@ pub fn parse(given: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> 
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Create, start, stop, show and destroy pools
+    /// Create, start, stop, show, enlarge and destroy pools
     #[command(subcommand)]
     Pool(PoolCommand),
     /// Create, list, resize and remove volumes
@@ -181,6 +181,18 @@ pub enum PoolCommand {
     },
     /// List all pools, running or not
     List,
+    /// Make hot spares members of a running pool, and have what is in it be over all of them
+    Grow {
+        /// Name or uuid of the pool
+        pool: String,
+        /// How many members it is to have, a prime power [default: as many as with all hot spares
+        /// there can be]
+        #[arg(long, value_name = "N")]
+        members: Option<u32>,
+        /// Do not wait until all that is in it is moved
+        #[arg(long)]
+        no_wait: bool,
+    },
     /// Change settings of a running pool until it stops, or show them
     #[command(after_help = settings::help(), after_long_help = settings::long_help())]
     Set {
@@ -569,6 +581,9 @@ mod tests {
             "fusion volume create p v --size 1G --raid raid10",
             "fusion pool set",
             "fusion pool set p age_s=1 speed=2",
+            "fusion pool grow",
+            "fusion pool grow p /dev/a",
+            "fusion pool grow p --members many",
             "fusion device replace p",
             "fusion device add p",
             "fusion device readd p 1 /dev/a --force",
@@ -590,6 +605,8 @@ mod tests {
             "fusion volume create p v --size 1G --raid raid6",
             "fusion pool set p",
             "fusion pool set p age_s=1 idle_ms=0 --json",
+            "fusion pool grow p",
+            "fusion pool grow p --members 9 --no-wait --json",
             "fusion scan",
             "fusion device replace p 1",
             "fusion device replace p /dev/a /dev/b --force --no-wait",

@@ -19,6 +19,7 @@ mod create;
 mod devno;
 mod dm;
 mod geometry;
+mod grow;
 #[cfg(test)]
 mod history;
 mod interrupt;

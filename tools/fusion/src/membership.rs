@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fusion_format::Label;
+use fusion_format::superblock::Superblock;
 use uuid::Uuid;
 
-use crate::assemble::FoundMember;
+use crate::assemble::{FoundMember, is_newcomer};
 use crate::block::{self, BlockDevice};
 use crate::candidate;
 use crate::devno::DevNo;
@@ -17,12 +18,12 @@ use crate::member::{self, Reading};
 use crate::names::{self, POOL_TARGET};
 use crate::running::{self, Running};
 use crate::scan;
-use crate::status;
+use crate::status::{self, PoolStatus};
 
 pub struct Membership<'a> {
     pub dm: &'a Dm,
     pub pool: Running,
-    /// What all labels of the pool agree on.
+    /// What all labels of the pool agree on, and how many members there are.
     template: Label,
 }
 
@@ -33,15 +34,15 @@ impl<'a> Membership<'a> {
             let (dev, _) = pool.table.members[index]?;
             label_on(dev, pool.uuid).filter(|label| label.index.map(usize::from) == Some(index))
         };
-        let template = (0..pool.table.members.len())
-            .find_map(label)
-            .with_context(|| {
-                format!(
-                    "no member of pool {} has a label: what has none is changed with dmsetup \
-                     (dm-fusion(4) says how)",
-                    pool.name
-                )
-            })?;
+        let count = pool.table.members.len();
+        let mut template = (0..count).find_map(label).with_context(|| {
+            format!(
+                "no member of pool {} has a label: what has none is changed with dmsetup \
+                 (dm-fusion(4) says how)",
+                pool.name
+            )
+        })?;
+        template.members = u16::try_from(count)?;
         Ok(Self { dm, pool, template })
     }
 
@@ -68,11 +69,15 @@ impl<'a> Membership<'a> {
         self.pool.table.members[index].map(|(dev, _)| dev)
     }
 
+    /// None: the pool is in fail mode.
+    pub fn status(&self) -> Result<Option<PoolStatus>> {
+        self.pool.status(self.dm)
+    }
+
     /// Of each member, as the kernel calls it. (It waits for a commit.)
     pub fn states(&self) -> Result<Vec<String>> {
         let status = self
-            .pool
-            .status(self.dm)?
+            .status()?
             .with_context(|| format!("pool {} has failed: see the kernel's log", self.pool.name))?;
         let members = status.members.into_iter();
         Ok(members.map(|member| member.state).collect())
@@ -154,17 +159,52 @@ impl<'a> Membership<'a> {
 
     /// Of member `index`, as the metadata knows it.
     fn uuid(&self, index: usize) -> Option<Uuid> {
+        let superblock = self.superblock()?;
+        superblock.member.get(index).map(|&(uuid, _)| uuid)
+    }
+
+    fn superblock(&self) -> Option<Superblock> {
         let path = dm::path_of(self.pool.table.metadata).ok()?;
         let device = BlockDevice::open_read(Path::new(&path)).ok()?;
-        let superblock = scan::superblock_at(&device, 0)?;
-        superblock.member.get(index).map(|&(uuid, _)| uuid)
+        scan::superblock_at(&device, 0)
+    }
+
+    /// Is it certain that it runs, and has as many members as it had? Of one that is read-only the
+    /// commit may have failed that had them be more.
+    pub fn is_unchanged(&self) -> bool {
+        let info = self.dm.info(&self.pool.name).ok().flatten();
+        let status = self.status().ok().flatten();
+        let count = self.pool.table.members.len();
+        info.is_some_and(|info| !info.suspended)
+            && status.is_some_and(|status| status.is_writable())
+            && self
+                .superblock()
+                .is_some_and(|superblock| usize::from(superblock.members) == count)
+    }
+
+    /// Devices that can become members: those that were to be before, when the pool was to grow, and
+    /// hot spares, if they are large enough.
+    pub fn spares(&self) -> Result<Vec<FoundMember>> {
+        let mut found = self.found()?;
+        let count = self.pool.table.members.len();
+        found.retain(|member| {
+            (member.label.index.is_none() || is_newcomer(&member.label, count))
+                && member.sectors >= self.least_sectors()
+        });
+        found.sort_by_key(|member| member.label.index.is_none());
+        Ok(found)
+    }
+
+    fn least_sectors(&self) -> u64 {
+        self.template.data_offset_sectors + self.template.data_sectors
     }
 
     /// A hot spare that is large enough.
     pub fn hot_spare(&self) -> Result<PathBuf> {
-        let least = self.template.data_offset_sectors + self.template.data_sectors;
         let mut found = self.found()?;
-        found.retain(|member| member.label.index.is_none() && member.sectors >= least);
+        found.retain(|member| {
+            member.label.index.is_none() && member.sectors >= self.least_sectors()
+        });
         match found.first() {
             Some(member) => Ok(member.path.clone()),
             None => bail!(
@@ -187,6 +227,22 @@ impl<'a> Membership<'a> {
                 members.push((other, None));
             }
         }
+        self.change(|params| status::with_members(params, &members))
+    }
+
+    /// Gives the pool a table with these devices behind those that are members.
+    pub fn extend(&self, devices: &[DevNo]) -> Result<()> {
+        let offset = self.template.data_offset_sectors;
+        let more = devices
+            .iter()
+            .map(|&dev| Ok((dm::path_of(dev)?, offset)))
+            .collect::<Result<Vec<_>>>()?;
+        let count = self.pool.table.members.len();
+        self.change(|params| status::with_more_members(params, count, &more))
+    }
+
+    /// Gives the pool another table, from the one that it has.
+    fn change(&self, params: impl FnOnce(&str) -> String) -> Result<()> {
         let table = self.dm.table(&self.pool.name)?;
         let target = table
             .first()
@@ -197,8 +253,29 @@ impl<'a> Membership<'a> {
             visibility: Visibility::Private,
             sectors: target.sectors,
             target: POOL_TARGET,
-            params: status::with_members(&target.params, &members),
+            params: params(&target.params),
         })
+    }
+
+    /// Writes into the label of a member, if it has one, how many there are, and that the pool knows
+    /// of it.
+    pub fn complete_label(&self, index: usize) -> Result<()> {
+        let Some(dev) = self.device(index) else {
+            return Ok(());
+        };
+        let device = BlockDevice::open_write(Path::new(&dm::path_of(dev)?))?;
+        let Some(label) = self.labelled(&device)? else {
+            return Ok(());
+        };
+        let complete = Label {
+            members: self.template.members,
+            creating: false,
+            ..label.clone()
+        };
+        if complete != label {
+            member::write(&device, &complete)?;
+        }
+        Ok(())
     }
 
     /// Wipes the label of a device that is no member any more, if it has the pool's.

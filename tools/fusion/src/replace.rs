@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::assemble::is_newcomer;
 use crate::block::BlockDevice;
 use crate::candidate;
 use crate::devno::DevNo;
@@ -196,8 +197,10 @@ fn open_new(members: &Membership, index: usize, path: &Path, force: bool) -> Res
         bail!("{} has changed: try again", path.display());
     }
     let label = members.labelled(&device)?;
+    let count = members.pool.table.members.len();
     let ours = label.is_some_and(|label| {
-        label.index.is_none_or(|other| usize::from(other) == index) && !label.creating
+        let fits = label.index.is_none_or(|other| usize::from(other) == index);
+        (fits && !label.creating) || is_newcomer(&label, count)
     });
     candidate::check(&device, force || ours)?;
     members.check_size(&device)?;
@@ -257,10 +260,14 @@ pub fn add(dm: &Dm, key: &str, path: &Path, force: bool) -> Result<(Running, Str
     let members = Membership::open(dm, key)?;
     let name = &members.pool.name;
     let device = BlockDevice::open_exclusive(path)?;
+    // It was to be a member when the pool was to grow, which was cut short.
+    let mut newcomer = false;
     if let Some(label) = members.labelled(&device)? {
+        let count = members.pool.table.members.len();
+        newcomer = is_newcomer(&label, count);
         match label.index {
             None => bail!("{} is a hot spare of pool {name} already", path.display()),
-            Some(index) if !force => bail!(
+            Some(index) if !force && !newcomer => bail!(
                 "{path} has the label of member {index} of pool {name}: wipe it with 'fusion device \
                  remove {name} {path}', or give --force",
                 path = path.display()
@@ -268,7 +275,7 @@ pub fn add(dm: &Dm, key: &str, path: &Path, force: bool) -> Result<(Running, Str
             Some(_) => {}
         }
     }
-    candidate::check(&device, force)?;
+    candidate::check(&device, force || newcomer)?;
     members.check_size(&device)?;
     interrupt::check()?;
     let label = members.label(None, device.sectors)?;

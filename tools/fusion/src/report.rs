@@ -16,6 +16,7 @@ use crate::names;
 use crate::place::{self, Place};
 use crate::running::Running;
 use crate::scan::Scan;
+use crate::size;
 use crate::status::{self, Mode, PoolStatus, Volume};
 
 /// A block of metadata, whatever the size of the pool's.
@@ -99,6 +100,38 @@ pub struct VolumeReport {
     pub state: &'static str,
 }
 
+/// A pool that is getting more members: what is in use still of the layout that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GrowthReport {
+    pub from: u64,
+    pub to: usize,
+    pub left_blocks: u64,
+    pub left_bytes: u64,
+}
+
+impl GrowthReport {
+    /// None: it does not grow.
+    pub fn new(status: &PoolStatus, block_bytes: u64) -> Option<Self> {
+        let left_blocks = status.counter("growing_blocks");
+        Some(Self {
+            from: status.counter_of("grows_from").filter(|&from| from > 0)?,
+            to: status.members.len(),
+            left_blocks,
+            left_bytes: left_blocks * block_bytes,
+        })
+    }
+
+    pub fn text(&self) -> String {
+        format!(
+            "growing from {} to {} members, {} blocks ({}) left to move",
+            self.from,
+            self.to,
+            self.left_blocks,
+            size::display(self.left_bytes)
+        )
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub struct PoolReport {
     pub name: String,
@@ -108,6 +141,8 @@ pub struct PoolReport {
     pub out_of_space: bool,
     pub error_if_no_space: bool,
     pub resyncing: bool,
+    /// Null: it has as many members as it had.
+    pub growing: Option<GrowthReport>,
     pub block_bytes: u64,
     pub spares: u32,
     pub members: Vec<MemberReport>,
@@ -124,6 +159,7 @@ pub struct PoolSummary {
     pub uuid: Uuid,
     pub state: State,
     pub members: usize,
+    pub growing: Option<GrowthReport>,
     /// Null unless the pool runs.
     pub total_bytes: Option<u64>,
     pub free_bytes: Option<u64>,
@@ -234,6 +270,9 @@ impl PoolReport {
                 .as_ref()
                 .is_some_and(|status| status.error_if_no_space),
             resyncing: status.as_ref().is_some_and(|status| status.resyncing),
+            growing: status
+                .as_ref()
+                .and_then(|status| GrowthReport::new(status, block_bytes)),
             block_bytes,
             spares: pool.table.spares,
             members: member_reports(pool, status.as_ref()),
@@ -327,6 +366,7 @@ impl PoolSummary {
             uuid: report.uuid,
             state: report.state,
             members: report.members.len(),
+            growing: report.growing,
             total_bytes: Some(report.space.total_bytes),
             free_bytes: Some(report.space.free_bytes),
             volumes: Some(report.volumes.len()),
@@ -353,6 +393,7 @@ impl PoolSummary {
                 State::Incomplete
             },
             members: pool.count().into(),
+            growing: None,
             total_bytes: None,
             free_bytes: None,
             volumes: None,
@@ -500,6 +541,32 @@ mod tests {
         ] {
             assert_eq!(space[format!("{name}_bytes")], blocks << 16, "{name}");
         }
+    }
+
+    #[test]
+    fn growing() {
+        let of = |counters: &str| {
+            let line = format!(
+                "rw - 1 1/2 128 queue_if_no_space synced 6 1 1 1 1 2 {counters} \
+                 2 8:0 ok 0 0 0 8:1 ok 0 0 0"
+            );
+            GrowthReport::new(&PoolStatus::parse(&line).unwrap().unwrap(), 1 << 16)
+        };
+        // Of a module that does not know of it, too.
+        for counters in ["1 reads 5", "2 grows_from 0 growing_blocks 0"] {
+            assert_eq!(of(counters), None);
+        }
+        let growth = of("2 grows_from 1 growing_blocks 48").unwrap();
+        assert_eq!(
+            growth.text(),
+            "growing from 1 to 2 members, 48 blocks (3 MiB) left to move"
+        );
+        let json = serde_json::to_value(growth).unwrap();
+        assert_eq!((&json["from"], &json["to"]), (&1.into(), &2.into()));
+        assert_eq!(
+            (&json["left_blocks"], &json["left_bytes"]),
+            (&48.into(), &(3 << 20).into())
+        );
     }
 
     #[test]

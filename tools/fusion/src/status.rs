@@ -87,10 +87,19 @@ impl<'a> Fields<'a> {
 impl PoolStatus {
     /// 0 if this kernel module has no such counter.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters
-            .iter()
+        self.counter_of(name).unwrap_or(0)
+    }
+
+    /// None if this kernel module has no such counter.
+    pub fn counter_of(&self, name: &str) -> Option<u64> {
+        let mut counters = self.counters.iter();
+        counters
             .find(|(known, _)| known == name)
-            .map_or(0, |(_, value)| *value)
+            .map(|(_, value)| *value)
+    }
+
+    pub fn is_writable(&self) -> bool {
+        matches!(self.mode, Mode::ReadWrite | Mode::OutOfSpace)
     }
 
     /// None: the pool is in fail mode and says nothing else.
@@ -352,20 +361,37 @@ impl PoolTable {
     }
 }
 
+/// Fields of a pool's table before those of its members; their number is the last.
+const BEFORE_MEMBERS: usize = 5;
+
 /// The parameters of a pool's table with other members: device and offset of those whose
 /// index `members` has; None: missing.
 pub fn with_members(params: &str, members: &[(usize, Option<(String, u64)>)]) -> String {
-    const BEFORE: usize = 5;
     let mut fields: Vec<String> = params.split_ascii_whitespace().map(str::to_owned).collect();
     for (index, member) in members {
         let (device, offset) = match member {
             Some((device, offset)) => (device.clone(), offset.to_string()),
             None => ("-".into(), "0".into()),
         };
-        fields[BEFORE + 2 * index] = device;
-        fields[BEFORE + 2 * index + 1] = offset;
+        fields[BEFORE_MEMBERS + 2 * index] = device;
+        fields[BEFORE_MEMBERS + 2 * index + 1] = offset;
     }
     fields.join(" ")
+}
+
+/// The same with these behind those that there are, of which there are `count`.
+pub fn with_more_members(params: &str, count: usize, more: &[(String, u64)]) -> String {
+    let fields: Vec<&str> = params.split_ascii_whitespace().collect();
+    let (before, rest) = fields.split_at(BEFORE_MEMBERS - 1);
+    let (members, features) = rest[1..].split_at(2 * count);
+    let mut new: Vec<String> = before.iter().map(ToString::to_string).collect();
+    new.push((count + more.len()).to_string());
+    new.extend(members.iter().map(ToString::to_string));
+    for (device, offset) in more {
+        new.extend([device.clone(), offset.to_string()]);
+    }
+    new.extend(features.iter().map(ToString::to_string));
+    new.join(" ")
 }
 
 /// The pool device and the id in a volume's table.
@@ -528,6 +554,18 @@ mod tests {
             ),
             "253:3 128 mols 1 4 8:0 2048 - 0 /dev/x 2048 8:48 4096 1 error_if_no_space"
         );
+        let more = [("/dev/x".into(), 2048)];
+        assert_eq!(
+            with_more_members(
+                "253:3 128 mols 0 4 8:0 2048 8:16 2048 8:32 2048 8:48 2048 3 journal 4 8",
+                4,
+                &more
+            ),
+            "253:3 128 mols 0 5 8:0 2048 8:16 2048 8:32 2048 8:48 2048 /dev/x 2048 3 journal 4 8"
+        );
+        let params = "253:3 128 mols 0 1 8:0 2048";
+        let longer = with_more_members(params, 1, &more);
+        assert_eq!(longer, "253:3 128 mols 0 2 8:0 2048 /dev/x 2048");
         assert_eq!(
             parse_volume_table("253:9 17"),
             Some((

@@ -9,13 +9,14 @@ use crate::cli::{OneOrAll, PoolCommand, PoolCreateArgs};
 use crate::commands::volume;
 use crate::create::{self, Request};
 use crate::dm::Dm;
+use crate::grow::Grown;
 use crate::lock::Lock;
 use crate::output::{self, Table};
 use crate::report::{PoolReport, PoolSummary};
 use crate::running::{self, Running};
 use crate::settings::{self, Setting};
 use crate::start::When;
-use crate::{ask, interrupt, scan, size, start, stopped};
+use crate::{ask, background, grow, interrupt, scan, size, start, stopped};
 
 pub fn run(command: PoolCommand, json: bool) -> Result<()> {
     let dm = Dm::open()?;
@@ -30,6 +31,11 @@ pub fn run(command: PoolCommand, json: bool) -> Result<()> {
         PoolCommand::Stop(which) => stop(&dm, &which, json),
         PoolCommand::Status { name } => status(&dm, name.as_deref(), json),
         PoolCommand::List => list(&dm, json),
+        PoolCommand::Grow {
+            pool,
+            members,
+            no_wait,
+        } => grow(&dm, &pool, members, no_wait, json),
         PoolCommand::Set { pool, settings } => set(&dm, &pool, &settings, json),
         PoolCommand::Destroy { name, yes } => destroy(&dm, &name, yes, json),
     }
@@ -245,6 +251,9 @@ fn show(pool: &PoolReport) {
             state += text;
         }
     }
+    if let Some(growing) = &pool.growing {
+        state += &format!(", {}", growing.text());
+    }
     let mirror = match &pool.metadata.mirror {
         Some(legs) => format!(", mirror {legs}"),
         None => String::new(),
@@ -375,7 +384,10 @@ fn list(dm: &Dm, json: bool) -> Result<()> {
     for pool in &summaries {
         table.row(vec![
             pool.name.clone(),
-            pool.state.text().into(),
+            match &pool.growing {
+                Some(growing) => format!("{}, {}", pool.state.text(), growing.text()),
+                None => pool.state.text().into(),
+            },
             pool.members.to_string(),
             or_dash(pool.volumes.map(|count| count.to_string())),
             or_dash(pool.total_bytes.map(size::display)),
@@ -389,6 +401,44 @@ fn list(dm: &Dm, json: bool) -> Result<()> {
         .filter_map(|pool| pool.problem)
         .collect();
     output::notes(&problems);
+    Ok(())
+}
+
+/// Nobody has to wait for what is moved with the lock, or to the end: it goes on by itself.
+fn grow(dm: &Dm, pool: &str, members: Option<u32>, no_wait: bool, json: bool) -> Result<()> {
+    let lock = Lock::take()?;
+    interrupt::defer();
+    let Grown {
+        pool,
+        from,
+        devices,
+    } = grow::grow(dm, pool, members)?;
+    drop(lock);
+    interrupt::allow();
+    let moved = if no_wait {
+        None
+    } else {
+        let blocks = background::grow(dm, &pool)?;
+        Some(blocks * u64::from(pool.table.block_sectors) * fusion_format::SECTOR_BYTES)
+    };
+    let count = pool.table.members.len();
+    if json {
+        return output::json(&serde_json::json!({
+            "pool": pool.name, "from": from, "members": count, "devices": devices, "grown": true,
+            "moved_bytes": moved,
+        }));
+    }
+    let (name, new) = (&pool.name, devices.join(", "));
+    output::line(&match moved {
+        Some(bytes) => format!(
+            "pool {name} has grown from {from} to {count} members, with {new}: {} moved",
+            size::display(bytes)
+        ),
+        None => format!(
+            "pool {name} has grown from {from} to {count} members, with {new}: what is in it is \
+             being moved; 'fusion pool status {name}' says how much is left"
+        ),
+    });
     Ok(())
 }
 

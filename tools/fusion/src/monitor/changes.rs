@@ -121,6 +121,7 @@ pub fn since(before: &Seen, now: &Seen) -> Vec<Event> {
     events.extend(mode(Some(before), now));
     events.extend(space(Some(before), now));
     events.extend(rebuild(before, now));
+    events.extend(growth(before, now));
     for index in 0..now.members.len() {
         events.extend(member_whole(before.members.get(index), now, index));
     }
@@ -261,6 +262,31 @@ fn rebuild(before: &Seen, now: &Seen) -> Vec<Event> {
     events
 }
 
+/// It may have begun and ended between two looks, too. What a pool in fail mode does not say is
+/// nothing that happened.
+fn growth(before: &Seen, now: &Seen) -> Vec<Event> {
+    let mut events = Vec::new();
+    if now.mode == Mode::Failed {
+        return events;
+    }
+    let (was, is) = (before.grows_from > 0, now.grows_from > 0);
+    let count = now.members.len();
+    let begun = count > before.members.len();
+    if begun {
+        let message = format!(
+            "pool {} has begun to grow: it has {count} members, and had {}",
+            now.name,
+            before.members.len()
+        );
+        events.push(event(now, Kind::GrowthStarted, message));
+    }
+    if (was || begun) && !is {
+        let message = format!("pool {} has grown to {count} members", now.name);
+        events.push(event(now, Kind::GrowthFinished, message));
+    }
+    events
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +308,7 @@ mod tests {
             rebuild_todo: 0,
             rebuilt: 0,
             mismatches: 0,
+            grows_from: 0,
         }
     }
 
@@ -372,6 +399,33 @@ mod tests {
             between(&todo(0, 12), &todo(0, 1)),
             [Kind::RebuildStarted, Kind::RebuildFinished]
         );
+    }
+
+    #[test]
+    fn a_pool_grows() {
+        let nine = |grows_from| {
+            with(|pool| {
+                pool.members.push(SeenMember {
+                    device: Some("/dev/d8".into()),
+                    state: "ok".into(),
+                });
+                pool.grows_from = grows_from;
+            })
+        };
+        let told = since(&pool(), &nine(8));
+        assert_eq!(kinds(&told), [Kind::GrowthStarted]);
+        assert!(told[0].message.ends_with("it has 9 members, and had 8"));
+        assert_eq!(between(&nine(8), &nine(8)), []);
+        assert_eq!(between(&nine(8), &nine(0)), [Kind::GrowthFinished]);
+        assert_eq!(
+            between(&pool(), &nine(0)),
+            [Kind::GrowthStarted, Kind::GrowthFinished]
+        );
+        // It fails, and is started again.
+        let mut failed = nine(0);
+        failed.mode = Mode::Failed;
+        assert_eq!(between(&nine(8), &failed), [Kind::PoolFailed]);
+        assert_eq!(between(&failed, &nine(8)), [Kind::ReadWrite]);
     }
 
     #[test]

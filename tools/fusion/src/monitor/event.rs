@@ -21,6 +21,10 @@ pub enum Kind {
     SpareActive,
     RebuildStarted,
     RebuildFinished,
+    /// The pool has more members, and what is in it is being moved.
+    GrowthStarted,
+    /// It is over all members.
+    GrowthFinished,
     /// A leg of the metadata's mirror has failed.
     MetadataFail,
     MetadataActive,
@@ -49,7 +53,7 @@ pub enum Priority {
 
 impl Kind {
     #[cfg(test)]
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::NewArray,
         Self::DeviceDisappeared,
         Self::DegradedArray,
@@ -58,6 +62,8 @@ impl Kind {
         Self::SpareActive,
         Self::RebuildStarted,
         Self::RebuildFinished,
+        Self::GrowthStarted,
+        Self::GrowthFinished,
         Self::MetadataFail,
         Self::MetadataActive,
         Self::ScrubMismatch,
@@ -86,6 +92,8 @@ impl Kind {
             Self::SpareActive => uuid!("b5d1eabeb2b34d57b4b2e783c6bf3485"),
             Self::RebuildStarted => uuid!("bfb1d3d1091e4265b608cb3d8ce3b953"),
             Self::RebuildFinished => uuid!("677e2b301e2e41548ed08a17629c4056"),
+            Self::GrowthStarted => uuid!("e9a4a4284c0d4ea7bc3fc1505591bdde"),
+            Self::GrowthFinished => uuid!("24e37f0219d54a4581c0d6cdc5c029fb"),
             Self::MetadataFail => uuid!("ab8632c286ff484389b326cf696a649f"),
             Self::MetadataActive => uuid!("f9ea437aecd349a799350177e6276e50"),
             Self::ScrubMismatch => uuid!("c9b7f01d5c724cb0a84190b239acc3a8"),
@@ -112,6 +120,8 @@ impl Kind {
             | Self::SpareActive
             | Self::RebuildStarted
             | Self::RebuildFinished
+            | Self::GrowthStarted
+            | Self::GrowthFinished
             | Self::MetadataActive
             | Self::ReadWrite
             | Self::Answering

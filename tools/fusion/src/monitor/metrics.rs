@@ -60,7 +60,7 @@ const COUNTERS: [(&str, &str); 29] = [
 ];
 
 /// And those that say how it is now.
-const GAUGES: [(&str, &str); 5] = [
+const GAUGES: [(&str, &str); 7] = [
     ("degraded", "Blocks of a stripe that may be nowhere"),
     (
         "rebuild_todo",
@@ -69,6 +69,14 @@ const GAUGES: [(&str, &str); 5] = [
     ("low_water", "1: there is little space left"),
     ("scrub_at", "Band where a scrub is, or goes on"),
     ("scrub_end", "Bands that a scrub looks at"),
+    (
+        "grows_from",
+        "Members that the pool had, while it grows, or 0",
+    ),
+    (
+        "growing_blocks",
+        "Blocks in use of the layout that it had then",
+    ),
 ];
 
 /// Metrics of one name, which have to be together.

@@ -98,12 +98,17 @@ mod tests {
             rebuild_todo: 2,
             rebuilt: 3,
             mismatches: 4,
+            grows_from: 5,
         };
         saved.write(&[&pool]).unwrap();
         assert!(Saved::open_in(&directory).is_err());
         drop(saved);
         let saved = Saved::open_in(&directory).unwrap();
         assert_eq!(saved.read().get("tank"), Some(&pool));
+        // An earlier version has not written that down.
+        let text = fs::read_to_string(&saved.path).unwrap();
+        fs::write(&saved.path, text.replace(",\"grows_from\":5", "")).unwrap();
+        assert_eq!(saved.read()["tank"].grows_from, 0);
         fs::write(&saved.path, "[{\"name\"").unwrap();
         assert!(saved.read().is_empty());
         fs::remove_dir_all(&directory).unwrap();

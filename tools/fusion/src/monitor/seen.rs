@@ -49,6 +49,9 @@ pub struct Seen {
     pub rebuilt: u64,
     /// The same, of stripes and blocks.
     pub mismatches: u64,
+    /// So many members it had, while it grows; 0: it does not.
+    #[serde(default)]
+    pub grows_from: u64,
 }
 
 impl Seen {
@@ -73,6 +76,7 @@ impl Seen {
             rebuild_todo: counter("rebuild_todo"),
             rebuilt: counter("rebuilt"),
             mismatches: counter("scrub_mismatches"),
+            grows_from: counter("grows_from"),
         }
     }
 

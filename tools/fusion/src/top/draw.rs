@@ -180,6 +180,7 @@ fn title(pen: &mut Pen<'_>, pool: &PoolView, around: &Around) {
         (pool.out_of_space, ", out of space"),
         (pool.space.low_water, ", space is low"),
         (pool.work.resync.active, ", resyncing"),
+        (pool.work.grow.from_members > 0, ", growing"),
         (pool.needs_check, ", metadata needs a check"),
     ] {
         if is {
@@ -451,6 +452,18 @@ mod tests {
         assert_eq!(style(failed).fg, BAD.fg);
         assert_eq!(style(unresponsive).fg, POOR.fg);
         assert_ne!(style(ok).fg, POOR.fg);
+    }
+
+    #[test]
+    fn a_pool_that_grows() {
+        let mut view = view(4, 1);
+        view.work.grow.from_members = 3;
+        let lines = screen(&view, 80, 24, &mut Scroll::default());
+        assert!(
+            lines[0].starts_with("tank: degraded, growing "),
+            "{}",
+            lines[0]
+        );
     }
 
     #[test]

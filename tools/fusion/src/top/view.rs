@@ -205,6 +205,14 @@ pub struct RebuildView {
     pub todo_stripes: u64,
 }
 
+#[derive(Debug, Serialize)]
+pub struct GrowView {
+    /// Members that it had; 0: it does not grow.
+    pub from_members: u64,
+    /// In use of the layout that it had.
+    pub left_blocks: u64,
+}
+
 /// What the pool does by itself, or because somebody waits for it.
 #[derive(Debug, Serialize)]
 pub struct WorkView {
@@ -214,6 +222,7 @@ pub struct WorkView {
     pub resync: ResyncView,
     pub scrub: ScrubView,
     pub rebuild: RebuildView,
+    pub grow: GrowView,
 }
 
 #[derive(Debug, Serialize)]
@@ -329,6 +338,10 @@ impl Counters<'_> {
                 stripes_per_second: self.rate("rebuilt"),
                 todo_stripes: self.now("rebuild_todo"),
             },
+            grow: GrowView {
+                from_members: self.now("grows_from"),
+                left_blocks: self.now("growing_blocks"),
+            },
         }
     }
 }
@@ -403,10 +416,14 @@ mod tests {
 
     #[test]
     fn two_looks() {
-        let (before, after) = looks(8, 2);
+        let (before, mut after) = looks(8, 2);
+        let counters = &mut after.status.as_mut().unwrap().counters;
+        counters.extend([("grows_from".into(), 7), ("growing_blocks".into(), 99)]);
         let view = View::new(&[before], &[after]);
         let json = serde_json::to_value(&view).unwrap();
         let pool = &json["pools"][0];
+        assert_eq!(pool["work"]["grow"]["from_members"], 7);
+        assert_eq!(pool["work"]["grow"]["left_blocks"], 99);
         assert_eq!(pool["name"], "tank");
         assert_eq!(pool["state"], "degraded");
         assert_eq!(pool["elapsed_seconds"], 2.0);
