@@ -2,9 +2,10 @@
 //! Members that leave and return in every order: no start may bring back old metadata.
 //!
 //! All that can become of small pools is enumerated: starts with any of the members, cut
-//! short by the power at any step, members that fail, and come back, and slices of the
-//! metadata that are made anew. What the tools do is theirs;
-//! what the module and dm-raid do is a model of them (failure.h, record.h, mirror.rs).
+//! short by the power at any step, members that fail, and come back, slices of the
+//! metadata that are made anew, and devices that become members as the pool grows. What the tools
+//! do is theirs; what the module and dm-raid do is a model of them (failure.h, record.h, grow.h,
+//! mirror.rs).
 
 use std::collections::HashSet;
 
@@ -26,10 +27,12 @@ struct Metadata {
     version: u64,
 }
 
-/// A pool's members, whether they are there or not.
+/// A pool's members, whether they are there or not, and devices that are to be members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    records: Vec<Record>,
+    /// How many members there are by each label, and whether it says *creating*.
+    labels: Vec<(usize, bool)>,
+    records: Vec<Option<Record>>,
     slices: Vec<Metadata>,
     raid: Vec<RaidSuper>,
     /// What users were told.
@@ -47,6 +50,8 @@ enum Cut {
     Records(usize),
     /// While a slice is made anew.
     Slice,
+    /// So many labels say that the pool has grown.
+    Labels(usize),
     Never,
 }
 
@@ -60,6 +65,8 @@ enum Event {
     Returns(usize),
     /// One that was returning has all that belongs there.
     Arrives(usize),
+    /// All devices that are to be members, and are there, are.
+    Grows,
 }
 
 impl World {
@@ -69,14 +76,13 @@ impl World {
             states: vec![MemberState::Ok; members],
             version: 0,
         };
+        let record = Record {
+            generation: 1,
+            states: metadata.states.clone(),
+        };
         Self {
-            records: vec![
-                Record {
-                    generation: 1,
-                    states: metadata.states.clone(),
-                };
-                members
-            ],
+            labels: vec![(members, false); members],
+            records: vec![Some(record); members],
             slices: vec![metadata; LEGS],
             raid: vec![
                 RaidSuper {
@@ -91,6 +97,14 @@ impl World {
         }
     }
 
+    /// A pool of `members` that is to have `more`: their labels are written.
+    fn growing(members: usize, more: usize) -> Self {
+        let mut world = Self::new(members);
+        world.labels.resize(more, (more, true));
+        world.records.resize(more, None);
+        world
+    }
+
     /// The same with the smallest numbers that compare alike: there are only so many.
     fn normal(&self) -> Self {
         let mut world = self.clone();
@@ -100,7 +114,8 @@ impl World {
             all.dedup();
             move |value: u64| 1 + all.partition_point(|&other| other < value) as u64
         };
-        let generations = world.records.iter().map(|record| record.generation);
+        let records = world.records.iter().flatten();
+        let generations = records.map(|record| record.generation);
         let generation = rank(
             generations
                 .chain(world.slices.iter().map(|slice| slice.generation))
@@ -112,7 +127,7 @@ impl World {
                 .collect(),
         );
         let events = rank(world.raid.iter().map(|raid| raid.events).collect());
-        for record in &mut world.records {
+        for record in world.records.iter_mut().flatten() {
             record.generation = generation(record.generation);
         }
         for slice in &mut world.slices {
@@ -127,18 +142,18 @@ impl World {
     }
 
     fn found(&self, there: u32) -> FoundPool {
-        let count = self.records.len();
         let mut pool = found_pool();
         pool.members = pool
             .members
             .into_iter()
-            .take(count)
+            .zip(&self.labels)
             .enumerate()
             .filter(|(index, _)| there >> index & 1 == 1)
-            .map(|(index, mut member)| {
+            .map(|(index, (mut member, &(count, creating)))| {
                 member.label.members = u16::try_from(count).unwrap();
+                member.label.creating = creating;
                 FoundMember {
-                    record: Some(self.records[index].clone()),
+                    record: self.records[index].clone(),
                     slice: (index < LEGS).then(|| self.slice(index)),
                     ..member
                 }
@@ -156,7 +171,7 @@ impl World {
             superblock: Some(Superblock {
                 pool_uuid: found_pool().uuid,
                 transaction_id: metadata.version,
-                members: u16::try_from(self.records.len()).unwrap(),
+                members: u16::try_from(metadata.states.len()).unwrap(),
                 spares: 1,
                 block_sectors: 128,
                 states_generation: metadata.generation,
@@ -213,7 +228,7 @@ impl World {
         for &leg in legs {
             self.slices[leg].clone_from(metadata);
         }
-        let used: Vec<usize> = (0..self.records.len())
+        let used: Vec<usize> = (0..metadata.states.len())
             .filter(|&index| there >> index & 1 == 1 && metadata.states[index].is_used())
             .collect();
         let count = match cut {
@@ -222,10 +237,10 @@ impl World {
             _ => used.len(),
         };
         for &index in used.iter().take(count) {
-            self.records[index] = Record {
+            self.records[index] = Some(Record {
                 generation: metadata.generation,
                 states: metadata.states.clone(),
-            };
+            });
         }
         count >= used.len()
     }
@@ -242,20 +257,36 @@ impl World {
         };
     }
 
+    /// As repair_labels() of start.rs.
+    fn repair_labels(&mut self, pool: &Assembled) {
+        for (index, member) in pool.members.iter().enumerate() {
+            if member.is_some() {
+                self.labels[index] = (pool.label.members.into(), false);
+            }
+        }
+    }
+
     /// What becomes of a start with the members `there`; the second value says whether it
     /// served users. `event`: what happens to a member then.
     fn start(&self, parity: usize, there: u32, event: Option<Event>, cut: Cut) -> (Self, bool) {
         let mut world = self.clone();
         let found = world.found(there);
+        if found.creating() {
+            return (world, false);
+        }
         let Ok(pool) = found.assemble(false) else {
             return (world, false);
         };
+        world.repair_labels(&pool);
         let mut legs = world.mirror(&pool);
         let Some(&first) = legs.first() else {
             return (world, false);
         };
         let mut metadata = world.slices[first].clone();
-        if cut == Cut::Mirror || metadata.generation < found.record().unwrap().generation {
+        if cut == Cut::Mirror
+            || metadata.generation < found.record().unwrap().generation
+            || metadata.states.len() != pool.members.len()
+        {
             return (world, false);
         }
         let seen = found.members.iter().flat_map(|member| &member.record);
@@ -263,7 +294,7 @@ impl World {
         if metadata.generation < seen {
             metadata.generation = seen + 1;
         }
-        for index in 0..world.records.len() {
+        for index in 0..metadata.states.len() {
             if there >> index & 1 == 0 && metadata.states[index].is_used() {
                 metadata.states[index] = MemberState::Missing;
                 metadata.generation += 1;
@@ -312,6 +343,24 @@ impl World {
             if !world.record(&legs, &metadata, there, cut) {
                 return (world, false);
             }
+        } else if event == Some(Event::Grows) {
+            let devices = world.labels.len();
+            if metadata.states.len() == devices || out(&metadata) > 0 {
+                return (world, false);
+            }
+            metadata.states.resize(devices, MemberState::Ok);
+            metadata.generation += 1;
+            if !world.record(&legs, &metadata, there, cut) {
+                return (world, false);
+            }
+            let count = match cut {
+                Cut::Labels(count) => count,
+                _ => devices,
+            };
+            world.labels[..count].fill((devices, false));
+            if count < devices {
+                return (world, false);
+            }
         } else if !matches!(event, None | Some(Event::SliceFails(_))) {
             return (world, false);
         }
@@ -337,23 +386,27 @@ impl World {
 /// The member whose state `event` changes, from those in `states`, and how.
 fn change(event: Option<Event>, states: &[MemberState]) -> Option<(usize, MemberState)> {
     match event? {
-        Event::Fails(member) if states[member].is_used() => Some((member, MemberState::Failed)),
-        Event::Returns(member) if !states[member].is_used() => {
+        Event::Fails(member) if states.get(member)?.is_used() => {
+            Some((member, MemberState::Failed))
+        }
+        Event::Returns(member) if !states.get(member)?.is_used() => {
             Some((member, MemberState::Returning))
         }
-        Event::Arrives(member) if states[member] == MemberState::Returning => {
+        Event::Arrives(member) if *states.get(member)? == MemberState::Returning => {
             Some((member, MemberState::Ok))
         }
         _ => None,
     }
 }
 
-/// All worlds that `members` can come to in so many steps; how many there are.
-fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
+/// All worlds that one can come to in so many steps; how many there are.
+fn enumerate(world: &World, parity: usize, steps: usize) -> usize {
+    let members = world.labels.len();
     let all = (1u32 << members) - 1;
     let mut cuts = vec![Cut::Mirror, Cut::Commit, Cut::Slice, Cut::Never];
     cuts.extend((0..members).map(Cut::Records));
-    let mut seen = HashSet::from([World::new(members).normal()]);
+    cuts.extend((0..members).map(Cut::Labels));
+    let mut seen = HashSet::from([world.normal()]);
     let mut last: Vec<World> = seen.iter().cloned().collect();
     for _ in 0..steps {
         let mut next = Vec::new();
@@ -368,10 +421,15 @@ fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
                     ]
                 });
                 let of_slices = (0..LEGS).filter(is_there).map(Event::SliceFails);
-                let events = of_members.chain(of_slices).map(Some).chain([None]);
+                let grows = (there == all).then_some(Event::Grows);
+                let events = of_members.chain(of_slices).chain(grows);
+                let events = events.map(Some).chain([None]);
                 for event in events {
                     for &cut in &cuts {
+                        let labels = matches!(cut, Cut::Labels(_));
                         let same = match event {
+                            Some(Event::Grows) => matches!(cut, Cut::Mirror | Cut::Slice),
+                            _ if labels => true,
                             Some(Event::SliceFails(_)) => cut != Cut::Never,
                             Some(Event::Returns(_)) => cut == Cut::Mirror,
                             Some(_) => matches!(cut, Cut::Mirror | Cut::Slice),
@@ -412,13 +470,19 @@ fn enumerate(members: usize, parity: usize, steps: usize) -> usize {
 
 #[test]
 fn four_members() {
-    let worlds = enumerate(4, 1, 3);
+    let worlds = enumerate(&World::new(4), 1, 3);
+    assert!(worlds > 1000, "{worlds}");
+}
+
+#[test]
+fn four_members_that_become_five() {
+    let worlds = enumerate(&World::growing(4, 5), 1, 2);
     assert!(worlds > 1000, "{worlds}");
 }
 
 #[test]
 fn five_members() {
-    let worlds = enumerate(5, 2, 2);
+    let worlds = enumerate(&World::new(5), 2, 2);
     assert!(worlds > 1000, "{worlds}");
 }
 
@@ -426,6 +490,7 @@ fn five_members() {
 #[test]
 #[ignore = "long"]
 fn four_and_five_members_once_more() {
-    enumerate(4, 1, 4);
-    enumerate(5, 2, 3);
+    enumerate(&World::new(4), 1, 4);
+    enumerate(&World::new(5), 2, 3);
+    enumerate(&World::growing(4, 5), 1, 3);
 }
