@@ -251,6 +251,18 @@ pub(crate) mod tests {
         assert_eq!(Label::decode(&label.encode()), Ok(label));
     }
 
+    /// Its bands are of the layout that the pool had first.
+    #[test]
+    fn a_member_that_came_later() {
+        let label = Label {
+            members: 9,
+            index: Some(8),
+            data_sectors: 128 * 8 * 100,
+            ..example()
+        };
+        assert_eq!(Label::decode(&label.encode()), Ok(label));
+    }
+
     #[test]
     fn zeros_are_no_label() {
         assert!(matches!(
