@@ -16,7 +16,7 @@ cuts() { run "$repo/build/oracle/cuts" --oracle "${fake:-$oracle}" --seed "${FUS
 
 # bats test_tags=smp
 @test "power cuts, whatever goes on" {
-	destaged=0
+	destaged=0 grew=0
 	for life in "${lives[@]}"; do
 		cuts --first "$life" --sets 2
 		echo "$output"
@@ -27,7 +27,10 @@ cuts() { run "$repo/build/oracle/cuts" --oracle "${fake:-$oracle}" --seed "${FUS
 		[ "$(total .under_load)" -eq 2 ]
 		[ "$(total '.done.converted > 0 and .done.scrubbed > 0 and .done.resynced > 0')" = true ]
 		destaged=$((destaged + $(total .done.destaged)))
+		grew=$((grew + $(total .rounds_of.grow)))
 	done
+	# those with seven or nine members are told to
+	[ $grew -eq 1 ]
 	# there are no patches of blocks of a page
 	[ $destaged -gt 0 ]
 }

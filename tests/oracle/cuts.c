@@ -33,6 +33,9 @@ static const char usage_text[] =
 "\n"
 "Exit status: 0; 1: something was lost, or did not work; 2: it could not be done.\n";
 
+/* Pools that grow begin to in this one. */
+#define GROW_ROUND	3
+
 static u64 seed = 1, first, lives = 1, rounds = 10, most_sets, instant_ms = 600, seconds;
 static char directory[] = "/tmp/cuts.XXXXXX";
 static char state_path[64], sweep_path[64];
@@ -41,6 +44,7 @@ static struct {
 	u64 cuts, by_work[NR_WORKS], at[NR_WORKS];
 	u64 pages, garbage, lost, unstable, unreadable, mismatches;
 	u64 singles, pairs, under_load, failures;
+	u64 began_to_grow, grown;	/* pools */
 	struct rig_status done;
 } total;
 
@@ -271,7 +275,7 @@ static void sleep_ms(u64 ms)
 	nanosleep(&t, NULL);
 }
 
-/* Each of them, in an order of the life's own; members fail at last. */
+/* Each of them, in an order of the life's own; a pool grows among them, and members fail at last. */
 static enum work plan(const struct life *l)
 {
 	enum work order[] = { WORK_WRITES, WORK_CONVERT, WORK_DESTAGE, WORK_SCRUB, WORK_RESYNC,
@@ -283,6 +287,8 @@ static enum work plan(const struct life *l)
 	if (rounds > 3 && l->round + 3 >= rounds)
 		return l->round + 3 == rounds ? WORK_FAIL :
 		       l->round + 2 == rounds ? WORK_REBUILD : WORK_ALL;
+	if (l->round == GROW_ROUND && l->rig.grows_to > l->rig.was)
+		return WORK_GROW;
 	for (i = n - 1; i; i--) {
 		j = draw(&random, i + 1);
 		other = order[i];
@@ -408,6 +414,7 @@ static int check(struct life *l)
 static int live(struct life *l)
 {
 	double began = now();
+	struct rig_status s;
 	int error;
 
 	unlink(state_path);
@@ -428,6 +435,12 @@ static int live(struct life *l)
 		    l->rig.spiky ? " spiky" : "", work_names[plan(l)], now() - began);
 		began = now();
 	}
+	if (l->rig.n == l->rig.was)
+		return 0;
+	if (rig_status(&s))
+		return wrong(l, "no status");
+	total.began_to_grow++;
+	total.grown += !s.grows_from;
 	return 0;
 }
 
@@ -453,10 +466,10 @@ static void tell(double took)
 	       total.done.passdowns, total.done.resynced, total.done.rebuilt, total.done.scrubbed,
 	       total.done.in_place, total.done.new_top, total.done.new_patch, total.done.large,
 	       total.done.hedged);
-	printf("\"pages_checked\":%lu,\"lost\":%lu,\"garbage\":%lu,\"unstable\":%lu,\"unreadable\":%lu,\"mismatches\":%lu,\"members_failed\":%lu,\"pairs_failed\":%lu,\"under_load\":%lu,\"failures\":%lu,\"seconds\":%.0f}\n",
+	printf("\"pages_checked\":%lu,\"lost\":%lu,\"garbage\":%lu,\"unstable\":%lu,\"unreadable\":%lu,\"mismatches\":%lu,\"members_failed\":%lu,\"pairs_failed\":%lu,\"under_load\":%lu,\"began_to_grow\":%lu,\"grown\":%lu,\"failures\":%lu,\"seconds\":%.0f}\n",
 	       total.pages, total.lost, total.garbage, total.unstable, total.unreadable,
-	       total.mismatches, total.singles, total.pairs, total.under_load, total.failures,
-	       took);
+	       total.mismatches, total.singles, total.pairs, total.under_load,
+	       total.began_to_grow, total.grown, total.failures, took);
 	fflush(stdout);
 }
 

@@ -12,7 +12,7 @@
 #include "dm.h"
 #include "rig.h"
 
-#define MOST_MEMBERS	13
+#define MOST_MEMBERS	16
 #define META_SECTORS	(8u << 11)
 
 static dev_t ssd_dev[MOST_MEMBERS], meta_dev;
@@ -51,13 +51,14 @@ static int failed(const char *what, int error)
 /* Sizes in blocks: of small ones there are more. */
 static void shape(struct rig *rig, u64 life, u64 seed)
 {
-	static const unsigned int orders[] = { 8, 7, 13, 9 };
+	static const unsigned int orders[] = { 8, 7, 13, 9 }, grown[] = { 8, 8, 13, 11 };
 	static const unsigned int sizes[] = { 128, 32, 128, 512, 64, 8 };
 	u64 state = mix(seed ^ mix(life)), blocks, need = 0, templates;
 	unsigned int i, widest;
 
 	memset(rig, 0, sizeof(*rig));
 	rig->n = orders[life % 4];
+	rig->was = rig->n;
 	rig->kind = life / 4 % RIG_KINDS;
 	/* half of them; the smallest ring there can be */
 	rig->journal_sectors = life / 5 % 2 ? 2048 : 0;
@@ -83,6 +84,10 @@ static void shape(struct rig *rig, u64 life, u64 seed)
 	rig->member_blocks = need * (rig->tight ? 5 : 8) / 2 / rig->n;
 	if (rig->member_blocks < templates)
 		rig->member_blocks = templates;
+	rig->grows_to = rig->tight ? rig->n : grown[life % 4];
+	/* each class needs a new band to begin with */
+	if (rig->grows_to > rig->n)
+		rig->member_blocks *= 3;
 }
 
 int rig_make(struct rig *rig, u64 life, u64 seed)
@@ -92,7 +97,7 @@ int rig_make(struct rig *rig, u64 life, u64 seed)
 	int error;
 
 	shape(rig, life, seed);
-	for (i = 0; i < rig->n; i++) {
+	for (i = 0; i < rig->grows_to; i++) {
 		snprintf(name, sizeof(name), "t-s%u", i);
 		snprintf(seed_text, sizeof(seed_text), "%u", i + 1);
 		error = dm_make(name, rig->journal_sectors + rig->member_blocks * rig->block_sectors,
@@ -113,7 +118,7 @@ void rig_unmake(struct rig *rig)
 	unsigned int i;
 
 	rig_stop();
-	for (i = 0; i < rig->n; i++) {
+	for (i = 0; i < rig->grows_to; i++) {
 		snprintf(name, sizeof(name), "t-s%u", i);
 		dm_unmake(name);
 	}
@@ -137,15 +142,15 @@ static int start_volume(struct rig *rig, unsigned int i, bool fresh)
 	return error ? failed("start a volume", error) : 0;
 }
 
-int rig_start(struct rig *rig, u64 missing, bool fresh)
+/* What a pool with @n members is. */
+static void pool_table(const struct rig *rig, unsigned int n, u64 missing, char *table)
 {
-	char table[1024], *at = table;
+	char *at = table;
 	unsigned int i;
-	int error;
 
 	at += sprintf(at, "%u:%u %u mols %u %u", major(meta_dev), minor(meta_dev),
-		      rig->block_sectors, rig->spares, rig->n);
-	for (i = 0; i < rig->n; i++)
+		      rig->block_sectors, rig->spares, n);
+	for (i = 0; i < n; i++)
 		at += missing >> i & 1 ? sprintf(at, " - 0") :
 					 sprintf(at, " %u:%u %u", major(ssd_dev[i]), minor(ssd_dev[i]),
 						 rig->journal_sectors);
@@ -153,7 +158,28 @@ int rig_start(struct rig *rig, u64 missing, bool fresh)
 		sprintf(at, " 4 unlabelled journal 0 %u", rig->journal_sectors);
 	else
 		sprintf(at, " 1 unlabelled");
-	error = dm_make(RIG_POOL, 8, "fusion-pool", table, &rig->pool);
+}
+
+static int start_pool(struct rig *rig, unsigned int n, u64 missing)
+{
+	char table[1024];
+
+	pool_table(rig, n, missing, table);
+	return dm_make(RIG_POOL, 8, "fusion-pool", table, &rig->pool);
+}
+
+int rig_start(struct rig *rig, u64 missing, bool fresh)
+{
+	unsigned int i;
+	int error;
+
+	error = start_pool(rig, rig->n, missing);
+	/* the metadata knows whether it came to that */
+	if (error && rig->grows && rig->n < rig->grows_to) {
+		error = start_pool(rig, rig->grows_to, missing);
+		if (!error)
+			rig->n = rig->grows_to;
+	}
 	if (error)
 		return failed("start the pool", error);
 	for (i = 0; i < RIG_VOLUMES && !error; i++)
@@ -176,6 +202,25 @@ int rig_stop(void)
 	if (!error)
 		error = dm_unmake(RIG_POOL);
 	return error ? failed("stop the pool", error) : 0;
+}
+
+int rig_grow(struct rig *rig)
+{
+	struct dm_line line = { .length = 8, .target = "fusion-pool" };
+	int error;
+
+	pool_table(rig, rig->grows_to, 0, line.params);
+	rig->grows = true;
+	error = dm_load(RIG_POOL, &line);
+	if (!error)
+		error = dm_suspend(RIG_POOL, false);
+	if (!error)
+		return 0;
+	/* it may be suspended now: as it was */
+	pool_table(rig, rig->n, 0, line.params);
+	if (!dm_load(RIG_POOL, &line))
+		dm_suspend(RIG_POOL, false);
+	return error;
 }
 
 static u64 counter(const char *text, const char *name)
@@ -227,6 +272,7 @@ int rig_status(struct rig_status *s)
 	s->new_patch = counter(text, "new_patch");
 	s->large = counter(text, "large");
 	s->hedged = counter(text, "hedged_writes");
+	s->grows_from = counter(text, "grows_from");
 	for (word = strtok(text, " "); word; word = strtok(NULL, " "))
 		if (state_letter(word) && i < sizeof(s->states) - 1)
 			s->states[i++] = state_letter(word);
@@ -283,7 +329,7 @@ void rig_power_on(const struct rig *rig)
 	unsigned int i, k;
 
 	dm_message("t-s0", "power_on_all");
-	for (i = 0; i < rig->n; i++)
+	for (i = 0; i < rig->grows_to; i++)
 		for (k = 0; k < 3; k++) {
 			snprintf(name, sizeof(name), "t-s%u", i);
 			dm_message(name, "fail %s no", kinds[k]);

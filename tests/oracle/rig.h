@@ -26,6 +26,9 @@ enum rig_kind {
 struct rig {
 	enum rig_kind kind;
 	unsigned int n, spares, block_sectors;
+	unsigned int was;		/* its members, at first */
+	unsigned int grows_to;		/* members, in time; or as many as there are */
+	bool grows;			/* it has been told to */
 	unsigned int journal_sectors;	/* 0: no journal; on each member, before its data */
 	u64 member_blocks;
 	bool tight;			/* hardly more space than the volumes need */
@@ -42,7 +45,7 @@ struct rig_status {
 	char states[65];		/* of the members, a letter each */
 	bool needs_check;
 	u64 converted, compacted, destaged, passdowns, resynced, rebuilt, scrubbed, mismatches,
-	    degraded, in_place, new_top, new_patch, large, hedged;
+	    degraded, in_place, new_top, new_patch, large, hedged, grows_from;
 };
 
 u64 mix(u64 x);
@@ -59,6 +62,8 @@ void rig_unmake(struct rig *rig);
 /* The pool and its volumes, without the members in the mask @missing; new ones if @fresh. */
 int rig_start(struct rig *rig, u64 missing, bool fresh);
 int rig_stop(void);
+/* Have it grow, as it runs. */
+int rig_grow(struct rig *rig);
 
 int rig_status(struct rig_status *s);
 /* "ok", or what is wrong, given the members in @out or some of these are. */

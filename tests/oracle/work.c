@@ -32,6 +32,7 @@ const char * const work_names[NR_WORKS] = {
 	[WORK_ALL] = "all",
 	[WORK_FAIL] = "fail",
 	[WORK_REBUILD] = "rebuild",
+	[WORK_GROW] = "grow",
 	[WORK_STALL] = "stall",
 };
 
@@ -238,7 +239,7 @@ struct worker {
 	u64 member, delay_us;	/* WORK_FAIL */
 	bool by_errors;
 	u64 random;		/* WORK_STALL */
-	const struct rig *rig;
+	struct rig *rig;
 };
 
 #define MOST_WORKERS	6
@@ -318,6 +319,15 @@ static int stall(struct worker *w)
 	return error;
 }
 
+/* Once: what the pool does then goes on by itself. */
+static int grow(struct worker *w)
+{
+	int error = rig_grow(w->rig);
+
+	w->step = NULL;
+	return error;
+}
+
 static int tell_pool(struct worker *w)
 {
 	return dm_message(RIG_POOL, "%s", w->message);
@@ -345,7 +355,7 @@ static void *go_on(void *arg)
 	return NULL;
 }
 
-static struct worker *begin(const struct rig *rig, enum work work, int (*step)(struct worker *w))
+static struct worker *begin(struct rig *rig, enum work work, int (*step)(struct worker *w))
 {
 	unsigned int i;
 
@@ -358,12 +368,12 @@ static struct worker *begin(const struct rig *rig, enum work work, int (*step)(s
 	return &worker[i];
 }
 
-static void begin_message(const struct rig *rig, enum work work, const char *message)
+static void begin_message(struct rig *rig, enum work work, const char *message)
 {
 	begin(rig, work, tell_pool)->message = message;
 }
 
-void background_begin(const struct rig *rig, enum work work, u64 *random)
+void background_begin(struct rig *rig, enum work work, u64 *random)
 {
 	struct worker *w;
 	unsigned int i;
@@ -373,13 +383,16 @@ void background_begin(const struct rig *rig, enum work work, u64 *random)
 	at = 0;
 	if (work == WORK_RESYNC)
 		begin_message(rig, WORK_RESYNC, "resync");
-	if (work == WORK_CONVERT || work == WORK_DELETE || work == WORK_ALL || work == WORK_SCRUB)
+	if (work == WORK_GROW)
+		begin(rig, WORK_GROW, grow);
+	if (work == WORK_CONVERT || work == WORK_DELETE || work == WORK_ALL || work == WORK_SCRUB ||
+	    (work == WORK_GROW && draw(random, 2)))
 		begin_message(rig, WORK_CONVERT, "convert");
 	if (work == WORK_DESTAGE)
 		begin_message(rig, WORK_DESTAGE, "convert");
 	if (work == WORK_SCRUB || work == WORK_ALL)
 		begin_message(rig, WORK_SCRUB, "scrub");
-	if (work == WORK_DELETE || work == WORK_ALL)
+	if (work == WORK_DELETE || work == WORK_ALL || (work == WORK_GROW && draw(random, 2)))
 		begin(rig, WORK_DELETE, pass);
 	if (work == WORK_REBUILD)
 		begin_message(rig, WORK_REBUILD, "rebuild");

@@ -18,6 +18,7 @@ enum work {
 	WORK_ALL,		/* of these at once */
 	WORK_FAIL,		/* a member does */
 	WORK_REBUILD,
+	WORK_GROW,		/* and all that goes on in a pool that has begun to */
 	WORK_STALL,		/* of one SSD after the other, beside all of these, where they are spiky */
 	NR_WORKS,
 };
@@ -52,7 +53,7 @@ struct verified {
 int oracle_verify(const struct rig *rig, const char *state, struct verified *v);
 
 /* Work in the background begins, until there is nothing to send messages to, or it is ended. */
-void background_begin(const struct rig *rig, enum work work, u64 *random);
+void background_begin(struct rig *rig, enum work work, u64 *random);
 /* What it is at just now, as bits of enum work. */
 unsigned int background_at(void);
 /* Waits for its end; -EILSEQ if a scrub found what does not fit. */

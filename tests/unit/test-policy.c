@@ -134,6 +134,11 @@ static void test_convert(void)
 	CHECK(fusion_convert_effort(&t, &s, 299999, 0, false) == FUSION_REST &&
 	   fusion_convert_effort(&t, &s, 300000, 0, false) == FUSION_YIELD,
 	      "old sets");
+	s.growing = true;
+	CHECK(fusion_convert_effort(&t, &s, 4999, 0, false) == FUSION_REST &&
+	      fusion_convert_effort(&t, &s, 5000, 0, false) == FUSION_YIELD,
+	      "while the pool grows a set is soon old");
+	s.growing = false;
 	CHECK(fusion_convert_effort(&t, &s, 0, 4999, false) == FUSION_REST &&
 	   fusion_convert_effort(&t, &s, 0, 5000, false) == FUSION_YIELD,
 	      "idle members");
