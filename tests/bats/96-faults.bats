@@ -144,6 +144,20 @@ is_unharmed() {
 	is_unharmed
 }
 
+@test "each allocation of a table with which a pool would grow fails once" {
+	members=7 spares=0
+	make_pool
+	volumes
+	dm create t-m7 --table "0 $((data_offset + member_sectors)) linear /dev/mapper/ssd7 0"
+	members=8
+	table_of_pool
+	members=7
+	loaded "$pool"
+	# in vain: nobody has resumed it
+	[ "$(counter grows_from)" -eq 0 ]
+	is_unharmed
+}
+
 @test "each allocation of what makes, binds, grows and deletes volumes fails once" {
 	make_pool
 	volumes
