@@ -91,8 +91,7 @@ static void band_free(struct fusion_space *s, struct fusion_band *b)
 		bands = fusion_region_close(s, b, class);
 		space_give(s, class, bands * fusion_region_band_blocks(s->newest));
 	} else {
-		list_add_tail(&b->list, &s->free_bands);
-		s->free_band_count++;
+		fusion_band_offer(s, b);
 	}
 }
 

@@ -69,6 +69,20 @@ static char *grow_states(struct fusion_pool *pool)
 	return NULL;
 }
 
+/* As grow_make(), if it may grow. */
+static char *grow_try(struct fusion_pool *pool, unsigned int members, struct fusion_layout *l,
+		      struct fusion_region *g)
+{
+	char *wrong = grow_states(pool);
+
+	lockdep_assert_held(&pool->commit_lock);
+	if (!wrong)
+		wrong = grow_make(pool, members, l, g);
+	if (!wrong)
+		wrong = grow_room(pool, g);
+	return wrong;
+}
+
 char *fusion_grow_wrong(struct fusion_pool *pool, const struct fusion_pool_config *config)
 {
 	struct fusion_layout *l;
@@ -81,12 +95,8 @@ char *fusion_grow_wrong(struct fusion_pool *pool, const struct fusion_pool_confi
 	if (!l)
 		return "Out of memory";
 	mutex_lock(&pool->commit_lock);
-	wrong = grow_states(pool);
-	if (!wrong)
-		wrong = grow_make(pool, config->members, l, &g);
+	wrong = grow_try(pool, config->members, l, &g);
 	mutex_unlock(&pool->commit_lock);
-	if (!wrong)
-		wrong = grow_room(pool, &g);
 	fusion_region_free(&g);
 	kvfree(l);
 	return wrong;
@@ -134,15 +144,9 @@ static int grow_locked(struct fusion_pool *pool, unsigned int members,
 		pool->layouts + 1 : pool->layouts;
 	struct fusion_region g = { 0 };
 	unsigned int old = pool->layout->n;
-	char *wrong;
-	int r;
+	char *wrong = grow_try(pool, members, l, &g);
+	int r = -EINVAL;
 
-	wrong = grow_states(pool);
-	if (!wrong)
-		wrong = grow_make(pool, members, l, &g);
-	if (!wrong)
-		wrong = grow_room(pool, &g);
-	r = -EINVAL;
 	if (wrong)
 		DMERR("%s: %s", fusion_pool_name(pool), wrong);
 	else

@@ -70,13 +70,6 @@ static u32 region_overlap(const struct fusion_region *g, const struct fusion_ban
 	return min_t(u64, div_u64(b->chunk + chunks - 1, g->chunks) + 1, g->count);
 }
 
-/* New band @b can be used. */
-static void band_offer(struct fusion_space *s, struct fusion_band *b)
-{
-	list_add_tail(&b->list, &s->free_bands);
-	s->free_band_count++;
-}
-
 static void region_count_below(struct fusion_region *g, const struct fusion_band *b, u32 chunks)
 {
 	u32 i, end = region_overlap(g, b, chunks, &i);
@@ -128,7 +121,7 @@ int fusion_region_find_free(struct fusion_space *s)
 			return -EINVAL;
 		}
 		if (!b->class && !b->below)
-			band_offer(s, b);
+			fusion_band_offer(s, b);
 	}
 	return 0;
 }
@@ -144,7 +137,7 @@ u32 fusion_region_close(struct fusion_space *s, const struct fusion_band *b,
 	for (; i < end; i++) {
 		if (--s->newest->band[i].below)
 			continue;
-		band_offer(s, &s->newest->band[i]);
+		fusion_band_offer(s, &s->newest->band[i]);
 		found++;
 	}
 	/* whoever sees that there is none sees all that has become of the last one */

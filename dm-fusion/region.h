@@ -119,6 +119,13 @@ static inline u16 fusion_band_generation(struct fusion_space *s, const struct fu
 
 /* ---- under space->lock ---- */
 
+/* @b, of the newest layout, is free. */
+static inline void fusion_band_offer(struct fusion_space *s, struct fusion_band *b)
+{
+	list_add_tail(&b->list, &s->free_bands);
+	s->free_band_count++;
+}
+
 /*
  * The bands have been read from the metadata: which of the newest are free?  -EINVAL: one is in
  * use, and so is an old one that it overlaps.

@@ -659,8 +659,9 @@ u64 fusion_space_grow_bands(struct fusion_space *s, const struct fusion_region *
 	u32 stripes = fusion_region_stripes(g, class);
 
 	/* to move into, and what those who write need, and leave */
-	return fusion_region_moving(g, s->newest) + DIV_ROUND_UP_ULL(class_reserve(class) + fusion_class_margin(class) + 1,
-				    stripes);
+	return fusion_region_moving(g, s->newest) +
+		DIV_ROUND_UP_ULL(class_reserve(class) + fusion_class_margin(class) + 1,
+				 stripes);
 }
 
 void fusion_space_unhold(struct fusion_space *s, u64 stripe, bool live)
