@@ -465,7 +465,7 @@ mod tests {
     use fusion_format::MemberState;
 
     use super::*;
-    use crate::testing::{found_pool, label};
+    use crate::testing::{found_pool, label, newcomer};
 
     #[test]
     fn complete() {
@@ -646,19 +646,6 @@ mod tests {
             }
         }
         pool
-    }
-
-    /// A device that is to become member 8.
-    fn newcomer() -> FoundMember {
-        let mut newcomer = found_pool().members.remove(7);
-        newcomer.path = "/dev/d8".into();
-        newcomer.dev.minor = 8;
-        newcomer.label = Label {
-            members: 9,
-            creating: true,
-            ..label(8)
-        };
-        newcomer
     }
 
     fn all_recorded() -> FoundPool {

@@ -461,8 +461,7 @@ impl ScanReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{found_pool, label};
-    use fusion_format::Label;
+    use crate::testing::{found_pool, newcomer};
 
     #[test]
     fn states() {
@@ -495,15 +494,7 @@ mod tests {
     #[test]
     fn devices_that_are_no_members_yet() {
         let mut pool = found_pool();
-        let mut newcomer = pool.members[7].clone();
-        newcomer.path = "/dev/d8".into();
-        newcomer.dev.minor = 8;
-        newcomer.label = Label {
-            members: 9,
-            creating: true,
-            ..label(8)
-        };
-        pool.members.push(newcomer);
+        pool.members.push(newcomer());
         let summary = PoolSummary::stopped(&pool);
         assert_eq!((summary.state, summary.members), (State::Stopped, 8));
         let states = |pool: &FoundPool| {

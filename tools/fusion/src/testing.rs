@@ -59,3 +59,16 @@ pub fn found_pool() -> FoundPool {
         superblock: None,
     }
 }
+
+/// A device that is to become member 8.
+pub fn newcomer() -> FoundMember {
+    let mut newcomer = found_pool().members.remove(7);
+    newcomer.path = "/dev/d8".into();
+    newcomer.dev.minor = 8;
+    newcomer.label = Label {
+        members: 9,
+        creating: true,
+        ..label(8)
+    };
+    newcomer
+}
